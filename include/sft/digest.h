@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/digest.h - CRC32C (Castagnoli, RFC 3720) and SHA-256 (FIPS 180-4), digests recorded in files, and
+ * the content hash of a model.
+ *
+ * Recorded digests live in `__metadata__` under "sft.crc32c" and "sft.sha256" (or in a sidecar
+ * PATH.digests.json). The value is lower-case hex without separators: first the CRC32C of the catalog
+ * description (8 digits), then one digest per tensor (8 or 64 digits), tensors in byte order of their
+ * names; so it survives reordering. The description is, per tensor in that order: name length (8 bytes
+ * little-endian), name, dtype name, a zero byte, rank (8 bytes LE), each dimension (8 bytes LE).
+ */
+#ifndef SFT_DIGEST_H
+#define SFT_DIGEST_H
+
+#include <sft/catalog.h>
+#include <sft/write.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* CRC32C of crc's bytes followed by these; start with 0. Pure, thread-safe. */
+SFT_API uint32_t sft_crc32c(uint32_t crc, const void *data, size_t size);
+/* CRC32C of A followed by B, from crc(A), crc(B) and the length of B. O(log size_b). */
+SFT_API uint32_t sft_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b);
+
+typedef struct sft_sha256 {
+    uint32_t state[8];
+    uint64_t bytes;
+    uint8_t block[64];
+} sft_sha256;
+SFT_API void sft_sha256_init(sft_sha256 *s);
+SFT_API void sft_sha256_update(sft_sha256 *s, const void *data, size_t size);
+SFT_API void sft_sha256_final(sft_sha256 *s, uint8_t digest[32]); /* init before using it again */
+
+typedef struct sft_verify_options {
+    size_t struct_size;
+    const sft_allocator *allocator;
+    const sft_pool *pool;
+    const sft_control *control;
+    /* Called for every tensor, in file order, from the calling thread; may be NULL. status: SFT_OK,
+     * SFT_E_MISMATCH, or why it could not be read. */
+    void (*report)(void *ctx, const sft_tensor *tensor, sft_status status, const char *message);
+    void *report_ctx;
+    uint32_t digests; /* SFT_DIGEST_* to check; 0: all that are recorded */
+    uint32_t reserved;
+} sft_verify_options;
+
+typedef struct sft_verify_result {
+    uint64_t checked;  /* tensors whose digest was compared */
+    uint64_t damaged;  /* of those, how many differ */
+    uint64_t unlisted; /* tensors in files that have no digests */
+} sft_verify_result;
+
+/* Reads every tensor that has a recorded digest and compares. SFT_OK: all equal (and at least one file
+ * had digests). SFT_E_MISMATCH: err names the first damaged tensor and its byte range. SFT_E_NOT_FOUND:
+ * nothing recorded. SFT_E_STALE: digests of other tensors. result may be NULL. */
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_verify(const sft_catalog *catalog,
+                                                     const sft_verify_options *options,
+                                                     sft_verify_result *result, sft_error *err);
+
+/* SHA-256 of one tensor's packed bytes, or its CRC32C. Either output may be NULL. */
+SFT_API SFT_MUST_CHECK sft_status sft_tensor_digest(const sft_catalog *catalog,
+                                                    const sft_tensor *tensor, uint8_t sha256[32],
+                                                    uint32_t *crc32c, const sft_control *control,
+                                                    sft_error *err);
+
+/* A hash of names, dtypes, shapes and bytes that does not depend on order, files or metadata: SHA-256 over,
+ * per tensor in byte order of names, the description above followed by the SHA-256 of its bytes. */
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_content_hash(const sft_catalog *catalog,
+                                                           uint8_t digest[32], const sft_pool *pool,
+                                                           const sft_control *control,
+                                                           sft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/edit.h - changing a file that exists. The data section stays byte-identical where it is not the
+ * thing edited. By default an edit is safe against a crash at any moment: old file or new file, nothing
+ * between. One writer at a time: two concurrent edits of one file lose one of them.
+ */
+#ifndef SFT_EDIT_H
+#define SFT_EDIT_H
+
+#include <sft/write.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Write into the existing file even where a crash could tear it. */
+#define SFT_EDIT_IN_PLACE 1u
+/* Never write into the existing file: always a new file and a rename. */
+#define SFT_EDIT_NEW_FILE 2u
+/* metadata: remove every key first (with no entries: the whole __metadata__ goes). */
+#define SFT_EDIT_CLEAR 4u
+
+typedef struct sft_edit_options {
+    size_t struct_size;
+    const sft_allocator *allocator;
+    const sft_limits *limits;
+    sft_durability durability;
+    uint32_t flags;         /* SFT_EDIT_* */
+    uint64_t reserve_bytes; /* if a new file must be written: room left for later edits; default 1,024 */
+    const sft_control *control;
+} sft_edit_options;
+
+typedef enum sft_edit_way {
+    SFT_EDITED_NOTHING = 0,  /* the file already said so */
+    SFT_EDITED_IN_PLACE = 1, /* independent of file size */
+    SFT_EDITED_NEW_FILE = 2  /* copied in the kernel (shared blocks where the file system can), renamed */
+} sft_edit_way;
+
+/* Sets (value not NULL) or deletes (value NULL; no error if absent) metadata keys. way: may be NULL.
+ * In place when the change fits the header's blanks and lies within one 4096-byte block of the file, so
+ * that one write carries it out; otherwise (unless SFT_EDIT_IN_PLACE) by a new file. */
+SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries,
+                                                    size_t count, const sft_edit_options *options,
+                                                    sft_edit_way *way, sft_error *err);
+
+/* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests
+ * are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE overwrites (fast, not
+ * crash-safe). */
+SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len,
+                                                  const void *data, uint64_t nbytes,
+                                                  const sft_edit_options *options, sft_edit_way *way,
+                                                  sft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

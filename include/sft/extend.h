@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/extend.h - for those who write a source, a target or a reader of another format. The wings of this
+ * project use nothing else; neither need you.
+ */
+#ifndef SFT_EXTEND_H
+#define SFT_EXTEND_H
+
+#include <sft/read.h>
+#include <sft/write.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- sources */
+
+#define SFT_SOURCE_SEQUENTIAL 1u /* ascending reads are much cheaper (inflater, pipe): moves are sorted */
+#define SFT_SOURCE_REMOTE 2u     /* a read costs a round trip: small gaps are read over generously */
+
+/* All functions may be called from several threads at once, close excepted. */
+typedef struct sft_source_vtable {
+    size_t struct_size;
+    /* All `size` bytes at `offset`, or an error. offset + size <= the source's size is assured. */
+    sft_status (*read_at)(void *self, uint64_t offset, void *dst, size_t size, sft_error *err);
+    /* NULL: done by read_at, one after the other. Otherwise as sft_source_read_many; `done` is never NULL
+     * and must be called exactly once per range. */
+    sft_status (*read_many)(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
+                            void *done_ctx, const sft_control *control, sft_error *err);
+    /* NULL: cannot lend memory. */
+    sft_status (*borrow)(void *self, uint64_t offset, size_t size, const void **data, sft_error *err);
+    void (*advise)(void *self, uint64_t offset, uint64_t size, sft_advice advice); /* may be NULL */
+    /* The descriptor behind it, positions equal to the source's, for copies inside the kernel; -1 or a
+     * NULL function: none. */
+    int (*descriptor)(void *self);
+    void (*close)(void *self); /* called exactly once; may be NULL */
+} sft_source_vtable;
+
+/* vtable and name are copied. self belongs to the source from here on if this succeeds. */
+SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable,
+                                                    void *self, uint64_t size, uint32_t flags,
+                                                    const char *name, const sft_allocator *allocator,
+                                                    sft_error *err);
+SFT_API uint32_t sft_source_flags(const sft_source *source);
+SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
+
+/* ---------------------------------------------------------------- targets */
+
+#define SFT_TARGET_ORDERED 1u /* bytes must come in ascending order without gaps */
+
+typedef struct sft_target_vtable {
+    size_t struct_size;
+    sft_status (*write_at)(void *self, uint64_t offset, const void *data, size_t size, sft_error *err);
+    sft_status (*write_many)(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
+                             void *done_ctx, const sft_control *control, sft_error *err); /* or NULL */
+    /* Memory that can be written instead of calling write_at; NULL: none. */
+    sft_status (*borrow)(void *self, uint64_t offset, size_t size, void **data, sft_error *err);
+    int (*descriptor)(void *self); /* as in the source's; may be NULL */
+    void (*close)(void *self);     /* may be NULL */
+} sft_target_vtable;
+
+SFT_API SFT_MUST_CHECK sft_status sft_target_create(sft_target **out, const sft_target_vtable *vtable,
+                                                    void *self, uint64_t size, uint32_t flags,
+                                                    const char *name, const sft_allocator *allocator,
+                                                    sft_error *err);
+SFT_API uint64_t sft_target_size(const sft_target *target);
+SFT_API uint32_t sft_target_flags(const sft_target *target);
+SFT_API const char *sft_target_name(const sft_target *target);
+SFT_API int sft_target_descriptor(const sft_target *target);
+SFT_API SFT_MUST_CHECK sft_status sft_target_write(sft_target *target, uint64_t offset,
+                                                   const void *data, size_t size, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_target_write_many(sft_target *target, const sft_io_range *ranges,
+                                                        size_t count, sft_io_done done, void *done_ctx,
+                                                        const sft_control *control, sft_error *err);
+/* SFT_E_UNSUPPORTED where the target has no memory to lend. */
+SFT_API SFT_MUST_CHECK sft_status sft_target_borrow(sft_target *target, uint64_t offset, size_t size,
+                                                    void **data, sft_error *err);
+
+/* ---------------------------------------------------------------- catalogs of other formats */
+
+typedef struct sft_builder sft_builder;
+
+SFT_API SFT_MUST_CHECK sft_status sft_builder_create(sft_builder **out, const sft_open_options *options,
+                                                     sft_error *err);
+/* Takes the source over in every case. */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_source(sft_builder *builder, sft_source *source,
+                                                         uint32_t *index, sft_error *err);
+/* path and numbers are copied; tensor_count is counted by the builder. */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_file(sft_builder *builder, const sft_file *file,
+                                                       uint32_t *index, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_metadata(sft_builder *builder, uint32_t file,
+                                                           const sft_metadata_entry *entry,
+                                                           sft_error *err);
+/* Everything is copied except the dtype descriptor, which must outlive the catalog. Checked: shape and
+ * dtype give nbytes (the field is filled in), every piece lies inside its source, boxes inside the shape,
+ * names are new (SFT_E_DUPLICATE). */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor,
+                                                         sft_error *err);
+/* `name` is another name of the tensor called `of` (added before). */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_alias(sft_builder *builder, const char *name,
+                                                        size_t name_len, const char *of, size_t of_len,
+                                                        sft_error *err);
+/* Makes the catalog; the builder is left empty, free it. */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder,
+                                                     sft_error *err);
+SFT_API void sft_builder_free(sft_builder *builder); /* NULL is fine */
+
+/* Runs fn(ctx, i) for every i < count on the pool's workers (NULL pool: in the calling thread). Returns
+ * when all are done. fn must not call sft_pool_run on the same pool. */
+SFT_API void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index),
+                          void *ctx);
+
+/* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and cut. */
+SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
+                                 const char *tensor, size_t tensor_len, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 7, 8)))
+#endif
+    ;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

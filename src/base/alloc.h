@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/alloc.h - metadata memory: the caller's allocator with the C library's as default, checked array
+ * sizes, and a bump arena that is freed as a whole.
+ */
+#ifndef SFT_BASE_ALLOC_H
+#define SFT_BASE_ALLOC_H
+
+#include "base/compiler.h"
+#include <sft/types.h>
+
+/* The allocator to use for `a` (NULL: the default, which backs large blocks with huge pages where the
+ * system offers them). Never NULL. */
+const sft_allocator *sft__allocator(const sft_allocator *a);
+
+void *sft__alloc(const sft_allocator *a, size_t size);       /* size 0 gives NULL; contents undefined */
+void *sft__alloc_zero(const sft_allocator *a, size_t size);
+void *sft__alloc_array(const sft_allocator *a, size_t count, size_t size); /* NULL on overflow */
+void *sft__resize(const sft_allocator *a, void *ptr, size_t old_size, size_t new_size);
+void sft__free(const sft_allocator *a, void *ptr, size_t size); /* ptr NULL is fine */
+
+/* Grows *array (element size `size`) so that it has room for `need` elements; doubles. */
+bool sft__grow(const sft_allocator *a, void *array_pointer, size_t *capacity, size_t need, size_t size);
+
+typedef struct sft__arena_chunk sft__arena_chunk;
+
+/* Bump allocator. Zero-initialise, then set allocator (and budget: 0 means none). */
+typedef struct sft__arena {
+    const sft_allocator *allocator;
+    sft__arena_chunk *chunks;
+    uint8_t *at;
+    uint8_t *end;
+    size_t next_chunk;  /* size of the next chunk */
+    uint64_t total;     /* bytes taken from the allocator */
+    uint64_t budget;    /* ceiling for total, 0: none */
+} sft__arena;
+
+void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t budget);
+void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment); /* NULL: no memory or budget */
+/* Copies len bytes and adds a NUL. */
+char *sft__arena_copy(sft__arena *arena, const void *src, size_t len);
+void sft__arena_free(sft__arena *arena); /* all of it; the arena may be used again */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/buf.c - see buf.h.
+ */
+#include "base/buf.h"
+#include "base/checked.h"
+
+void sft__buf_init(sft__buf *b, const sft_allocator *allocator) {
+    memset(b, 0, sizeof *b);
+    b->allocator = sft__allocator(allocator);
+}
+
+void sft__buf_reset(sft__buf *b) {
+    sft__free(b->allocator, b->data, b->cap);
+    sft__buf_init(b, b->allocator);
+}
+
+bool sft__buf_reserve(sft__buf *b, size_t more) {
+    size_t need;
+    if (b->failed) {
+        return false;
+    }
+    if (!sft__add_size(b->len, more, &need) || !sft__grow(b->allocator, &b->data, &b->cap, need, 1)) {
+        b->failed = true;
+    }
+    return !b->failed;
+}
+
+void sft__buf_add(sft__buf *b, const void *data, size_t len) {
+    if (len != 0 && sft__buf_reserve(b, len)) {
+        memcpy(b->data + b->len, data, len);
+        b->len += len;
+    }
+}
+
+void sft__buf_text(sft__buf *b, const char *text) {
+    sft__buf_add(b, text, strlen(text));
+}
+
+void sft__buf_fill(sft__buf *b, char c, size_t count) {
+    if (count != 0 && sft__buf_reserve(b, count)) {
+        memset(b->data + b->len, c, count);
+        b->len += count;
+    }
+}
+
+void sft__buf_u64(sft__buf *b, uint64_t v) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    sft__buf_add(b, digits + at, sizeof digits - at);
+}

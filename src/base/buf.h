@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/buf.h - a growable byte buffer. A failed append sets `failed` and makes all later ones no-ops, so
+ * a long chain of appends needs one check at its end.
+ */
+#ifndef SFT_BASE_BUF_H
+#define SFT_BASE_BUF_H
+
+#include "base/alloc.h"
+
+typedef struct sft__buf {
+    const sft_allocator *allocator;
+    char *data;
+    size_t len;
+    size_t cap;
+    bool failed;
+} sft__buf;
+
+void sft__buf_init(sft__buf *b, const sft_allocator *allocator);
+void sft__buf_reset(sft__buf *b); /* frees; may be used again */
+bool sft__buf_reserve(sft__buf *b, size_t more);
+void sft__buf_add(sft__buf *b, const void *data, size_t len);
+void sft__buf_text(sft__buf *b, const char *text);
+void sft__buf_fill(sft__buf *b, char c, size_t count);
+void sft__buf_u64(sft__buf *b, uint64_t v); /* decimal */
+
+#endif

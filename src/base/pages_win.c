@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/pages_win.c - see pages.h. Large pages need a privilege on Windows, so plain ones are used.
+ */
+#ifdef _WIN32
+#include "base/pages.h"
+#include <windows.h>
+
+void *sft__pages_alloc(size_t size) {
+    return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+void sft__pages_free(void *ptr, size_t size) {
+    (void)size;
+    (void)VirtualFree(ptr, 0, MEM_RELEASE);
+}
+#else
+typedef int sft__pages_win_empty;
+#endif

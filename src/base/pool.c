@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/pool.c - the caller's set of worker threads. A batch is a counter of indexes; idle workers and the
+ * calling thread take the next index until none is left. Several batches may be in the list at once.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include <sft/extend.h>
+
+enum { POOL_MAX_THREADS = 1024, POOL_DEFAULT_MAX = 64 };
+
+typedef struct batch {
+    struct batch *next;
+    void (*fn)(void *ctx, size_t index);
+    void *ctx;
+    size_t count;
+    size_t taken;
+    size_t finished;
+} batch;
+
+struct sft_pool {
+    const sft_allocator *allocator;
+    sft__mutex lock;
+    sft__cond changed; /* a batch was added or finished, or the pool stops */
+    batch *batches;    /* those with indexes left to take */
+    sft__thread *threads;
+    size_t thread_count; /* beside the caller */
+    size_t thread_capacity;
+    bool stopping;
+};
+
+/* Takes and runs indexes of b until none is left. Called and returns with the lock held. */
+static void work_on(sft_pool *pool, batch *b) {
+    while (b->taken < b->count) {
+        const size_t index = b->taken++;
+        if (b->taken == b->count) {
+            for (batch **link = &pool->batches; *link != NULL; link = &(*link)->next) {
+                if (*link == b) {
+                    *link = b->next;
+                    break;
+                }
+            }
+        }
+        sft__mutex_unlock(&pool->lock);
+        b->fn(b->ctx, index);
+        sft__mutex_lock(&pool->lock);
+        if (++b->finished == b->count) {
+            sft__cond_broadcast(&pool->changed);
+            return; /* b belongs to the caller that waits for it: not to be touched again */
+        }
+    }
+}
+
+static void worker(void *arg) {
+    sft_pool *pool = arg;
+    sft__mutex_lock(&pool->lock);
+    while (!pool->stopping) {
+        if (pool->batches != NULL) {
+            work_on(pool, pool->batches);
+        } else {
+            sft__cond_wait(&pool->changed, &pool->lock);
+        }
+    }
+    sft__mutex_unlock(&pool->lock);
+}
+
+sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator *allocator,
+                           sft_error *err) {
+    sft_pool *pool;
+
+    *out = NULL;
+    if (threads == 0) {
+        threads = sft__cpu_count();
+        threads = threads < POOL_DEFAULT_MAX ? threads : POOL_DEFAULT_MAX;
+    }
+    if (threads > POOL_MAX_THREADS) {
+        return sft__fail(err, SFT_E_ARG, "%lu threads asked for, at most %d are served",
+                         (unsigned long)threads, POOL_MAX_THREADS);
+    }
+    pool = sft__alloc_zero(allocator, sizeof *pool);
+    if (pool == NULL) {
+        return sft__fail_nomem(err, sizeof *pool);
+    }
+    pool->allocator = sft__allocator(allocator);
+    pool->thread_capacity = threads - 1;
+    if (threads > 1) {
+        pool->threads = sft__alloc_array(allocator, pool->thread_capacity, sizeof *pool->threads);
+        if (pool->threads == NULL) {
+            sft__free(allocator, pool, sizeof *pool);
+            return sft__fail_nomem(err, pool->thread_capacity * sizeof *pool->threads);
+        }
+    }
+    if (!sft__mutex_init(&pool->lock)) {
+        sft__free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+        sft__free(allocator, pool, sizeof *pool);
+        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
+    }
+    if (!sft__cond_init(&pool->changed)) {
+        sft__mutex_reset(&pool->lock);
+        sft__free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+        sft__free(allocator, pool, sizeof *pool);
+        return sft__fail(err, SFT_E_NOMEM, "cannot create a condition variable");
+    }
+    while (pool->thread_count < pool->thread_capacity &&
+           sft__thread_start(&pool->threads[pool->thread_count], worker, pool)) {
+        pool->thread_count++;
+    }
+    if (pool->thread_count < pool->thread_capacity) {
+        const size_t started = pool->thread_count;
+        sft_pool_free(pool);
+        return sft__fail(err, SFT_E_NOMEM, "the system started only %llu of %lu threads",
+                         (unsigned long long)started + 1, (unsigned long)threads);
+    }
+    *out = pool;
+    return SFT_OK;
+}
+
+uint32_t sft_pool_threads(const sft_pool *pool) {
+    return pool == NULL ? 1 : (uint32_t)pool->thread_count + 1;
+}
+
+void sft_pool_free(sft_pool *pool) {
+    if (pool == NULL) {
+        return;
+    }
+    sft__mutex_lock(&pool->lock);
+    pool->stopping = true;
+    sft__cond_broadcast(&pool->changed);
+    sft__mutex_unlock(&pool->lock);
+    for (size_t i = 0; i < pool->thread_count; i++) {
+        sft__thread_join(&pool->threads[i]);
+    }
+    sft__cond_reset(&pool->changed);
+    sft__mutex_reset(&pool->lock);
+    sft__free(pool->allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+    sft__free(pool->allocator, pool, sizeof *pool);
+}
+
+/* The pool is const for callers, who cannot change what it is; its queue is its own business. */
+static sft_pool *mutable_pool(const sft_pool *pool) {
+    sft_pool *p;
+    memcpy(&p, &pool, sizeof p);
+    return p;
+}
+
+void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index), void *ctx) {
+    sft_pool *p = mutable_pool(pool);
+    batch b = {NULL, fn, ctx, count, 0, 0};
+
+    if (p == NULL || p->thread_count == 0 || count < 2) {
+        for (size_t i = 0; i < count; i++) {
+            fn(ctx, i);
+        }
+        return;
+    }
+    sft__mutex_lock(&p->lock);
+    b.next = p->batches;
+    p->batches = &b;
+    sft__cond_broadcast(&p->changed);
+    work_on(p, &b);
+    while (b.finished < b.count) {
+        sft__cond_wait(&p->changed, &p->lock);
+    }
+    sft__mutex_unlock(&p->lock);
+}

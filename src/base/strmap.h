@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/strmap.h - a table from names to indexes. It stores only hashes and indexes; the names stay where
+ * they are and are reached through a callback-free (base pointer, stride) view. Keyed with a secret per
+ * table, so that a hostile header cannot choose names that collide.
+ */
+#ifndef SFT_BASE_STRMAP_H
+#define SFT_BASE_STRMAP_H
+
+#include "base/alloc.h"
+
+/* How entry i's name is found: at (const char *) entries + i * stride lie a `const char *` name and,
+ * right behind it, a `size_t` length. sft_tensor begins so. */
+typedef struct sft__strmap {
+    const sft_allocator *allocator;
+    const void *entries;
+    size_t stride;
+    uint64_t *slots; /* low 32 bits: index + 1 (0: empty); high 32: upper hash bits */
+    size_t slot_count; /* power of two, or 0 */
+    uint64_t key[2];
+} sft__strmap;
+
+#define SFT__STRMAP_NONE SIZE_MAX
+
+/* Reserves room for `count` names. false: no memory (or count above 2^31). */
+bool sft__strmap_init(sft__strmap *map, const void *entries, size_t stride, size_t count,
+                      const sft_allocator *allocator);
+void sft__strmap_reset(sft__strmap *map);
+
+/* Adds entry `index`; returns the index of an entry of equal name if there is one, else NONE. */
+size_t sft__strmap_add(sft__strmap *map, size_t index);
+
+/* The index of the entry with this name, or NONE. */
+size_t sft__strmap_find(const sft__strmap *map, const char *name, size_t len);
+
+/* Keyed hash of bytes (SipHash-1-3; for short names within a few cycles of weaker ones). */
+uint64_t sft__hash(const uint64_t key[2], const void *data, size_t len);
+
+/* Sixteen bytes that an author of files cannot guess. */
+void sft__random_key(uint64_t key[2]);
+
+#endif

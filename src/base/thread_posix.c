@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/thread_posix.c - see thread.h.
+ */
+#ifndef _WIN32
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include "base/alloc.h"
+#include "base/thread.h"
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+bool sft__mutex_init(sft__mutex *m) {
+    return pthread_mutex_init(&m->impl, NULL) == 0;
+}
+
+void sft__mutex_reset(sft__mutex *m) {
+    (void)pthread_mutex_destroy(&m->impl);
+}
+
+void sft__mutex_lock(sft__mutex *m) {
+    (void)pthread_mutex_lock(&m->impl); /* fails only on misuse */
+}
+
+void sft__mutex_unlock(sft__mutex *m) {
+    (void)pthread_mutex_unlock(&m->impl);
+}
+
+bool sft__cond_init(sft__cond *c) {
+    return pthread_cond_init(&c->impl, NULL) == 0;
+}
+
+void sft__cond_reset(sft__cond *c) {
+    (void)pthread_cond_destroy(&c->impl);
+}
+
+void sft__cond_wait(sft__cond *c, sft__mutex *m) {
+    (void)pthread_cond_wait(&c->impl, &m->impl);
+}
+
+void sft__cond_broadcast(sft__cond *c) {
+    (void)pthread_cond_broadcast(&c->impl);
+}
+
+typedef struct start_args {
+    void (*fn)(void *arg);
+    void *arg;
+} start_args;
+
+static void *trampoline(void *p) {
+    const start_args args = *(const start_args *)p;
+    sft__free(NULL, p, sizeof args);
+    args.fn(args.arg);
+    return NULL;
+}
+
+bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg) {
+    start_args *args = sft__alloc(NULL, sizeof *args);
+    sigset_t all;
+    sigset_t old;
+    int rc;
+
+    if (args == NULL) {
+        return false;
+    }
+    args->fn = fn;
+    args->arg = arg;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&t->handle, NULL, trampoline, args);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0) {
+        sft__free(NULL, args, sizeof *args);
+    }
+    return rc == 0;
+}
+
+void sft__thread_join(sft__thread *t) {
+    (void)pthread_join(t->handle, NULL);
+}
+
+uint32_t sft__cpu_count(void) {
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        const int n = CPU_COUNT(&set);
+        return n > 0 ? (uint32_t)n : 1;
+    }
+#endif
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+#else
+typedef int sft__thread_posix_empty;
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Unit tests of src/base: escaping, UTF-8, arena, name table, pool.
+ */
+#include "unit/cm.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/strmap.h"
+#include "base/utf8.h"
+#include <sft/extend.h>
+
+static void error_record_is_512_bytes(void **state) {
+    (void)state;
+    assert_int_equal(sizeof(sft_error), 512);
+    assert_string_equal(sft_status_name(SFT_E_HOLE), "SFT_E_HOLE");
+    assert_string_equal(sft_status_name(9999), "SFT_E_?");
+}
+
+static void escape_keeps_text_and_hides_controls(void **state) {
+    (void)state;
+    static const struct {
+        const char *in;
+        size_t len;
+        const char *out;
+    } cases[] = {
+        {"plain", 5, "plain"},
+        {"a\0b", 3, "a\\x00b"},
+        {"\x1b[31m", 5, "\\x1b[31m"},
+        {"tab\tnl\n", 7, "tab\\tnl\\n"},
+        {"back\\slash", 10, "back\\\\slash"},
+        {"\xc3\xa9", 2, "\xc3\xa9"},
+        {"\xe2\x80\xae", 3, "\\u202e"},
+        {"\xe2\x80\x8b", 3, "\\u200b"},
+        {"\xc2\x9b", 2, "\\x9b"},
+        {"\xff\xfe", 2, "\\xff\\xfe"},
+        {"\xf3\xa0\x80\x81", 4, "\\U000e0001"},
+        {"", 0, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char out[64];
+        (void)sft__escape(out, sizeof out, cases[i].in, cases[i].len);
+        assert_string_equal(out, cases[i].out);
+    }
+}
+
+static void escape_cuts_at_every_capacity(void **state) {
+    (void)state;
+    const char text[] = "ab\x01\xe2\x82\xac\xe2\x80\xae-end";
+    char full[64];
+    const size_t full_len = sft__escape(full, sizeof full, text, sizeof text - 1);
+    for (size_t cap = 8; cap <= sizeof full; cap++) {
+        char out[64];
+        memset(out, 'X', sizeof out);
+        const size_t n = sft__escape(out, cap, text, sizeof text - 1);
+        assert_true(n < cap);
+        assert_int_equal(strlen(out), n);
+        assert_int_equal(sft__utf8_valid(out, n), n);
+        if (cap > full_len) {
+            assert_string_equal(out, full);
+        } else {
+            assert_string_equal(out + n - 3, "...");
+        }
+    }
+}
+
+static void utf8_accepts_and_refuses(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+        size_t valid;
+    } cases[] = {
+        {"\xf0\x9f\x98\x80", 4, 4}, {"\xed\xa0\x80", 3, 0},     {"\xc0\x80", 2, 0},
+        {"\xe0\x80\x80", 3, 0},     {"\xf4\x90\x80\x80", 4, 0}, {"\xf0\x80\x80\x80", 4, 0},
+        {"a\xc3", 2, 1},            {"\x80", 1, 0},             {"\xf5\x80\x80\x80", 4, 0},
+        {"\xf4\x8f\xbf\xbf", 4, 4}, {"\xed\x9f\xbf", 3, 3},     {"\xee\x80\x80", 3, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(sft__utf8_valid(cases[i].text, cases[i].len), cases[i].valid);
+    }
+    char block[200];
+    memset(block, 'a', sizeof block);
+    for (size_t bad = 0; bad < sizeof block; bad++) {
+        block[bad] = (char)0xff;
+        assert_int_equal(sft__utf8_valid(block, sizeof block), bad);
+        block[bad] = 'a';
+    }
+    for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
+        char enc[4];
+        uint32_t back;
+        if (cp >= 0xd800 && cp <= 0xdfff) {
+            continue;
+        }
+        const size_t n = sft__utf8_encode(enc, cp);
+        assert_int_equal(sft__utf8_decode(enc, n, &back), n);
+        assert_int_equal(back, cp);
+    }
+}
+
+static void checked_arithmetic_sees_every_wrap(void **state) {
+    (void)state;
+    uint64_t v;
+    int64_t s;
+    size_t z;
+    assert_true(sft__add64(UINT64_MAX - 1, 1, &v));
+    assert_false(sft__add64(UINT64_MAX, 1, &v));
+    assert_true(sft__mul64(UINT32_MAX, UINT32_MAX, &v));
+    assert_false(sft__mul64(UINT64_C(1) << 32, UINT64_C(1) << 32, &v));
+    assert_true(sft__mul_i64(INT64_MIN / 2, 2, &s) && s == INT64_MIN);
+    assert_false(sft__mul_i64(INT64_MIN, -1, &s));
+    assert_true(sft__align64(9, 8, &v) && v == 16);
+    assert_false(sft__align64(UINT64_MAX, 8, &v));
+    assert_true(sft__size_from_u64(17, &z) && z == 17);
+}
+
+static void arena_aligns_copies_and_keeps_its_budget(void **state) {
+    (void)state;
+    sft__arena a;
+    sft__arena_init(&a, NULL, 100000);
+    for (size_t i = 1; i < 200; i++) {
+        const size_t alignment = (size_t)1 << (i % 5);
+        uint8_t *p = sft__arena_alloc(&a, i, alignment);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p & (alignment - 1), 0);
+        memset(p, (int)i, i);
+    }
+    assert_string_equal(sft__arena_copy(&a, "text", 4), "text");
+    assert_null(sft__arena_alloc(&a, 200000, 8));
+    assert_null(sft__arena_alloc(&a, SIZE_MAX, 8));
+    assert_true(a.total <= 100000);
+    sft__arena_free(&a);
+}
+
+typedef struct named {
+    const char *name;
+    size_t len;
+    int payload;
+} named;
+
+static void name_table_finds_all_and_reports_duplicates(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static char text[N][16];
+    static named entries[N + 1];
+    sft__strmap map;
+    for (size_t i = 0; i < N; i++) {
+        entries[i].len = (size_t)snprintf(text[i], sizeof text[i], "layer.%zu.w", i);
+        entries[i].name = text[i];
+    }
+    entries[N] = entries[77];
+    assert_true(sft__strmap_init(&map, entries, sizeof entries[0], N + 1, NULL));
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(sft__strmap_add(&map, i), SFT__STRMAP_NONE);
+    }
+    assert_int_equal(sft__strmap_add(&map, N), 77);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len), i);
+    }
+    assert_int_equal(sft__strmap_find(&map, "absent", 6), SFT__STRMAP_NONE);
+    assert_int_equal(sft__strmap_find(&map, "layer.1", 7), SFT__STRMAP_NONE);
+    sft__strmap_reset(&map);
+    assert_int_equal(sft__strmap_find(&map, "x", 1), SFT__STRMAP_NONE);
+}
+
+static void siphash_matches_its_published_family(void **state) {
+    (void)state;
+    /* SipHash-1-3 of 00 01 .. under key 00..0f: first words of the reference vectors. */
+    const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+    const uint64_t again[2] = {1, 2};
+    uint8_t in[16];
+    for (size_t i = 0; i < sizeof in; i++) {
+        in[i] = (uint8_t)i;
+    }
+    assert_true(sft__hash(key, in, 0) == UINT64_C(0xabac0158050fc4dc));
+    assert_true(sft__hash(key, in, 1) == UINT64_C(0xc9f49bf37d57ca93));
+    assert_true(sft__hash(key, in, 8) != sft__hash(again, in, 8));
+}
+
+static void buffer_grows_and_prints_numbers(void **state) {
+    (void)state;
+    sft__buf b;
+    sft__buf_init(&b, NULL);
+    sft__buf_u64(&b, 0);
+    sft__buf_text(&b, ",");
+    sft__buf_u64(&b, UINT64_MAX);
+    sft__buf_fill(&b, ' ', 3);
+    assert_false(b.failed);
+    assert_int_equal(b.len, 25);
+    assert_memory_equal(b.data, "0,18446744073709551615   ", 25);
+    sft__buf_reset(&b);
+}
+
+static void add_one(void *ctx, size_t index) {
+    uint8_t *seen = ctx;
+    seen[index]++;
+}
+
+static void pool_runs_every_index_once(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 8; threads++) {
+        sft_pool *pool;
+        uint8_t seen[1000] = {0};
+        assert_int_equal(sft_pool_create(&pool, threads, NULL, NULL), SFT_OK);
+        assert_int_equal(sft_pool_threads(pool), threads);
+        for (int round = 0; round < 20; round++) {
+            sft_pool_run(pool, sizeof seen, add_one, seen);
+        }
+        for (size_t i = 0; i < sizeof seen; i++) {
+            assert_int_equal(seen[i], 20);
+        }
+        sft_pool_free(pool);
+    }
+    sft_pool *none;
+    sft_error err;
+    assert_int_equal(sft_pool_create(&none, 100000, NULL, &err), SFT_E_ARG);
+    assert_null(none);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_record_is_512_bytes),
+        cmocka_unit_test(escape_keeps_text_and_hides_controls),
+        cmocka_unit_test(escape_cuts_at_every_capacity),
+        cmocka_unit_test(utf8_accepts_and_refuses),
+        cmocka_unit_test(checked_arithmetic_sees_every_wrap),
+        cmocka_unit_test(arena_aligns_copies_and_keeps_its_budget),
+        cmocka_unit_test(name_table_finds_all_and_reports_duplicates),
+        cmocka_unit_test(siphash_matches_its_published_family),
+        cmocka_unit_test(buffer_grows_and_prints_numbers),
+        cmocka_unit_test(pool_runs_every_index_once),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
