@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/cpu.h - what this processor can do beyond the portable code. Every fast twin asks here before it
+ * runs; a build for another architecture gets 0.
+ */
+#ifndef SFT_MOVE_CPU_H
+#define SFT_MOVE_CPU_H
+
+#include "base/compiler.h"
+
+/* Architectures whose twins are compiled in. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define SFT__X86_64 1
+#else
+#define SFT__X86_64 0
+#endif
+#if defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_FEATURE_CRC32) && !SFT_BIG_ENDIAN
+#define SFT__ARM_CRC 1 /* the compiler was told that every target has it */
+#else
+#define SFT__ARM_CRC 0
+#endif
+
+#define SFT__CPU_CRC32C 1u /* crc32 instructions and carry-less multiplication */
+#define SFT__CPU_SHA 2u
+#define SFT__CPU_AVX2 4u /* AVX2 and F16C, and the system saves their registers */
+
+/* Thread-safe. Cost: one load after the first call. */
+uint32_t sft__cpu_features(void);
+
+#endif
