@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A thin front over CMake. `make help` lists the targets. Variables: BUILD (folder, default build),
+# JOBS, WERROR (ON: warnings are errors), PREFIX, DESTDIR, SFT_NO_PEERS=1 (no Python comparisons).
+BUILD  ?= build
+PREFIX ?= /usr/local
+WERROR ?= OFF
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+export BUILD WERROR JOBS SFT_NO_PEERS
+export PATH := $(CURDIR)/build/tools/bin:$(PATH)
+
+CMAKE_ARGS ?=
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DSFT_WERROR=$(WERROR) $(CMAKE_ARGS) >/dev/null
+NINJA = cmake --build $(BUILD) -j $(JOBS) --
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
+        sanitize valgrind coverage bench bench-full fuzz install uninstall amalgamation format clean \
+        distclean help
+
+build: ## build the library, the tool and the tests
+	@scripts/bootstrap.sh build
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA)
+
+demo: ## build, then real work on a small real model, every command printed
+	@scripts/bootstrap.sh build
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet safetensors
+	@scripts/demo.sh $(BUILD)/safetensors
+
+test: ## everything that needs no heavy framework; ends with "N passed, N failed"
+	@scripts/bootstrap.sh test
+	@mkdir -p build && scripts/test.sh
+
+test-peers: ## comparisons with the heavy frameworks
+	@scripts/bootstrap.sh test
+	@scripts/test_peers.sh
+
+test-ports: ## sanitizers, valgrind, clang, 32 bit, big-endian, Windows
+	@scripts/bootstrap.sh ports
+	@scripts/ports.sh all
+
+test-windows test-32 test-s390x test-clang sanitize valgrind: ## one of the ports alone
+	@scripts/bootstrap.sh ports
+	@scripts/ports.sh $(patsubst test-%,%,$@)
+
+test-fresh-root: ## make demo and make test inside a fresh Debian root (needs root and debootstrap)
+	@scripts/bootstrap.sh fresh-root
+	@scripts/test_fresh_root.sh
+
+coverage: ## line and branch coverage of the library
+	@scripts/bootstrap.sh coverage
+	@scripts/coverage.sh
+
+bench: ## the benchmark table and its JSON
+	@scripts/bootstrap.sh bench
+	@scripts/venv.sh
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet
+	@bench/run.sh
+
+bench-full: ## the long benchmarks too
+	@scripts/bootstrap.sh bench
+	@scripts/venv.sh
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet
+	@bench/run.sh full
+
+fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
+	@scripts/bootstrap.sh fuzz
+	@fuzz/run.sh
+
+install: ## install under PREFIX, below DESTDIR if given
+	@scripts/bootstrap.sh build
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+uninstall: ## remove what the last install put there
+	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+
+amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
+	@command -v python3 >/dev/null || scripts/bootstrap.sh test
+	@python3 scripts/amalgamate.py --out build/amalgamation
+
+format: ## clang-format over our C files
+	@scripts/bootstrap.sh format
+	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+clean: ## remove the build, keep the Python environment
+	@if [ -d $(BUILD) ]; then find $(BUILD) -mindepth 1 -maxdepth 1 ! -name venv ! -name tools -exec rm -rf {} +; fi
+
+distclean: ## remove everything that was made
+	@rm -rf build build-*
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / { printf "  %-44s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

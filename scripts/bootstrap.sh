@@ -1,0 +1,134 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# bootstrap.sh [build|test|bench|fuzz|ports|format] - installs what this Debian or Ubuntu machine lacks.
+#
+# With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
+# When nothing is missing it only looks (no network, a few milliseconds).
+# A cmake older than 3.25 in the distribution is answered by one from PyPI in build/tools.
+set -eu
+cd "$(dirname "$0")/.."
+goal=${1:-build}
+PATH="$PWD/build/tools/bin:$PATH"
+
+missing=""
+lack() { missing="$missing $1"; }
+need_command() { command -v "$1" >/dev/null 2>&1 || lack "$2"; }
+# need_file PACKAGE PATTERN...: the package is missing unless some pattern names a file
+need_file() {
+    package=$1
+    shift
+    for file in "$@"; do
+        if [ -e "$file" ]; then return 0; fi
+    done
+    lack "$package"
+}
+
+cmake_is_old() {
+    v=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    [ -n "$v" ] || return 1
+    # shellcheck disable=SC2086
+    set -- $v
+    [ "$1" -lt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -lt 25 ]; }
+}
+
+look_build() {
+    need_command gcc gcc
+    need_file libc6-dev /usr/include/stdio.h
+    need_command cmake cmake
+    need_command ninja ninja-build
+    if ! command -v pkg-config >/dev/null 2>&1; then lack pkg-config; fi
+    need_file libcmocka-dev /usr/include/cmocka.h /usr/local/include/cmocka.h
+    if cmake_is_old; then
+        need_command python3 python3
+        python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+    fi
+}
+
+look_test() {
+    look_build
+    need_command g++ g++
+    need_command python3 python3
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+    need_command strace strace
+    need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
+}
+
+look_ports() {
+    look_test
+    need_command valgrind valgrind
+    need_command clang clang
+    need_command x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+    need_command wine wine64
+    need_command s390x-linux-gnu-gcc gcc-s390x-linux-gnu
+    need_file libc6-dev-s390x-cross /usr/s390x-linux-gnu/include/stdio.h
+    need_command qemu-s390x qemu-user
+    # The metapackage gcc-multilib conflicts with cross compilers; this one does not.
+    need_file gcc-12-multilib /usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a
+}
+
+case $goal in
+    build) look_build ;;
+    test | bench) look_test ;;
+    fuzz)
+        look_test
+        need_command clang clang
+        need_file libclang-rt-14-dev /usr/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a \
+            /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
+        ;;
+    ports) look_ports ;;
+    coverage)
+        look_test
+        need_command gcovr gcovr
+        ;;
+    format) need_command clang-format-14 clang-format-14 ;;
+    fresh-root) need_command debootstrap debootstrap ;;
+    *)
+        echo "bootstrap: unknown goal '$goal'" >&2
+        exit 2
+        ;;
+esac
+
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        as_root="sudo -n"
+    else
+        as_root="none"
+    fi
+fi
+
+if [ -n "$missing" ]; then
+    # The same name may have been added twice.
+    # shellcheck disable=SC2086
+    missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/ $//')
+    command="apt-get install -y --no-install-recommends $missing"
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "bootstrap: please install these (Debian's names): $missing" >&2
+        exit 2
+    fi
+    if [ "$as_root" = none ]; then
+        echo "bootstrap: something is missing and there is no right to install it; please run" >&2
+        echo "    sudo apt-get update && sudo $command" >&2
+        exit 2
+    fi
+    echo "bootstrap: installing $missing"
+    # Package lists may be absent (fresh machine) or stale: update only when the first try fails.
+    # shellcheck disable=SC2086
+    if ! DEBIAN_FRONTEND=noninteractive $as_root $command >/dev/null 2>&1; then
+        $as_root apt-get update -qq || true
+        if ! DEBIAN_FRONTEND=noninteractive $as_root $command >bootstrap.log 2>&1; then
+            tail -n 20 bootstrap.log >&2
+            rm -f bootstrap.log
+            echo "bootstrap: this failed: $command" >&2
+            exit 2
+        fi
+        rm -f bootstrap.log
+    fi
+fi
+
+if cmake_is_old; then
+    echo "bootstrap: $(cmake --version | head -n 1) is older than 3.25, taking one from PyPI"
+    python3 -m venv build/tools
+    build/tools/bin/pip install --quiet "cmake>=3.25,<4"
+fi
