@@ -118,6 +118,12 @@ SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys,
 #endif
     ;
 
+/* Makes text safe to print: control characters, bidirectional overrides, zero-width characters, line
+ * separators and bytes that are not UTF-8 become \n, \t, \x1b, \u202e ...; a backslash becomes \\. Cut at
+ * a whole character with "..." if it does not fit; 4 * len + 8 bytes always do. dst is NUL-terminated.
+ * cap: at least 8. Returns the length written. Pure, thread-safe. */
+SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
+
 #ifdef __cplusplus
 }
 #endif

@@ -99,6 +99,10 @@ size_t sft__escape(char *dst, size_t cap, const char *src, size_t len) {
     return at;
 }
 
+size_t sft_escape(char *dst, size_t cap, const char *src, size_t len) {
+    return sft__escape(dst, cap, src, len);
+}
+
 /* Messages may quote text that was escaped already: backslashes stay single here. */
 static void put_message(char *dst, size_t cap, const char *src, size_t len) {
     size_t at = 0;

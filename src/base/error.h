@@ -32,6 +32,8 @@ const char *sft__errno_text(int32_t sys);
  * a backslash becomes \\. Cut at a whole character with "..." if it does not fit. cap >= 8. Returns the
  * length written. */
 size_t sft__escape(char *dst, size_t cap, const char *src, size_t len);
+/* The same, public: see <sft/extend.h>. */
+size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
 
 #define SFT_TRY(call)                    \
     do {                                 \

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd.h - what every command of the tool is made of. The tool knows the public headers only.
+ *
+ * To add a command:
+ *  1. Write cmd_<verb>.c with a static table of cli_opt (CLI_OPT_END closes it), a static
+ *     `int run(cli *c)` and one `const cli_command cli_cmd_<verb>` that names both.
+ *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, man page and
+ *     completion of bash, zsh and fish follow from the tables; nothing else is to be registered.
+ *  3. Operands are c->operands[0 .. operand_count); "-" is standard input. Open with cli_open(), which
+ *     reports by itself (message, hint, exit status); just go on with the next operand on false.
+ *  4. Data goes out with cli_put*, cli_json_* (out.h) or a cli_table; every string that came from a
+ *     file through cli_put_escaped, cli_table_text or cli_json_text. Talk goes to stderr with cli_warn and
+ *     cli_note.
+ *  5. Pass cli_control(c, "label") to long operations (Ctrl-C, progress); cli_control_end(c) after them.
+ *     Loops over many things ask cli_stopped(c) now and then.
+ *  6. Failures: cli_fail(c, file, &err), or cli_answer(c, CLI_NO); the worst exit status wins. run()
+ *     returns nothing: the status is in c. Usage errors: return cli_usage(c, "...").
+ *  7. Add golden runs in tests/cli/<theme>/ (tests/cli/README.md).
+ */
+#ifndef SFT_CLI_CMD_H
+#define SFT_CLI_CMD_H
+
+#include "out.h"
+#include <sft/extend.h>
+#include <sft/sft.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---------------------------------------------------------------- exit status, from good to bad */
+
+enum {
+    CLI_OK = 0,
+    CLI_NO = 1,      /* the answer is no: invalid, different, missing */
+    CLI_USAGE = 2,   /* the command line makes no sense */
+    CLI_SYSTEM = 3,  /* system, network or write failure */
+    CLI_DEFECT = 4,  /* a defect of the tool or the library */
+    CLI_STOPPED = 130 /* interrupted */
+};
+
+/* ---------------------------------------------------------------- options */
+
+typedef enum cli_opt_type {
+    CLI_FLAG,   /* no argument */
+    CLI_TEXT,   /* the last one counts */
+    CLI_LIST,   /* may be repeated: all count */
+    CLI_FILE,   /* as CLI_TEXT; completes file names */
+    CLI_NUMBER, /* decimal integer */
+    CLI_BYTES,  /* integer with an optional K, M, G, T, KiB, kB ... */
+    CLI_REAL,   /* decimal fraction, never NaN or negative */
+    CLI_CHOICE  /* one word of a "a|b|c" list */
+} cli_opt_type;
+
+typedef struct cli_opt {
+    const char *name; /* long name without dashes; NULL ends a table */
+    char letter;      /* short name, or 0 */
+    cli_opt_type type;
+    const char *arg;     /* what --help calls the argument; NULL for flags */
+    const char *choices; /* CLI_CHOICE only: "a|b|c" */
+    const char *help;    /* one sentence fragment, lower case, no full stop */
+} cli_opt;
+
+#define CLI_OPT_FLAG(name, letter, help) {name, letter, CLI_FLAG, NULL, NULL, help}
+#define CLI_OPT_ARG(type, name, letter, arg, help) {name, letter, type, arg, NULL, help}
+#define CLI_OPT_CHOICE(name, letter, arg, choices, help) \
+    {name, letter, CLI_CHOICE, arg, choices, help}
+#define CLI_OPT_END {NULL, 0, CLI_FLAG, NULL, NULL, NULL}
+
+/* Options that several commands share: a command asks for them with these bits; --help, --quiet,
+ * --verbose and --color belong to every command. */
+#define CLI_WITH_JSON 1u   /* --json; result in c->json */
+#define CLI_WITH_OUTPUT 2u /* -o, --output FILE: cli_text(c, "output") */
+#define CLI_WITH_FORCE 4u  /* -f, --force: c->force */
+#define CLI_WITH_LIMITS 8u /* --max-header-bytes: cli_open() obeys */
+#define CLI_WITH_JOBS 16u  /* -j, --jobs: cli_pool() obeys */
+#define CLI_WITH_SIZES 32u /* --iec, --si, --bytes: cli_put_size() obeys */
+
+/* ---------------------------------------------------------------- commands */
+
+typedef struct cli cli;
+
+typedef struct cli_command {
+    const char *name;
+    const char *operands;    /* for the usage line: "FILE..." */
+    const char *summary;     /* one line, lower case, no full stop */
+    const char *description; /* paragraphs apart by "\n\n"; for --help and the man page */
+    const char *examples;    /* one per line, "command # what it does"; may be NULL */
+    const cli_opt *options;
+    uint32_t common; /* CLI_WITH_* */
+    uint32_t min_operands;
+    uint32_t max_operands; /* CLI_MANY: no limit */
+    void (*run)(cli *c);
+    const char *words; /* first operand is one of these words, for completion; NULL: files */
+} cli_command;
+#define CLI_MANY UINT32_MAX
+
+extern const cli_command *const cli_commands[]; /* ends with NULL */
+extern const cli_command cli_cmd_check;
+extern const cli_command cli_cmd_completion;
+extern const cli_command cli_cmd_get;
+extern const cli_command cli_cmd_help;
+extern const cli_command cli_cmd_ls;
+extern const cli_command cli_cmd_meta;
+
+typedef struct cli_value {
+    const cli_opt *opt;
+    const char *text;
+    uint64_t number;
+    double real;
+} cli_value;
+
+struct cli {
+    const cli_command *command;
+    char **operands;
+    size_t operand_count;
+    cli_value *values; /* options in the order given */
+    size_t value_count;
+    cli_out out; /* standard output */
+    bool json;
+    bool quiet;
+    bool verbose;
+    bool force;
+    bool color;       /* colour on standard output */
+    bool color_error; /* and on standard error */
+    cli_units units;
+    int status; /* worst so far */
+    sft_pool *pool;
+    cli_progress progress;
+};
+
+/* ---------------------------------------------------------------- opt.c */
+
+/* Fills c from the arguments after the command's name. False: a usage error was printed. */
+bool cli_parse(cli *c, int argc, char **argv);
+/* The n-th option of a command, common ones included; NULL past the end. */
+const cli_opt *cli_option_at(const cli_command *command, size_t n);
+
+bool cli_flag(const cli *c, const char *name);
+const char *cli_text(const cli *c, const char *name); /* NULL if not given; CHOICE and FILE too */
+const char *cli_list(const cli *c, const char *name, size_t nth); /* NULL past the end */
+uint64_t cli_number(const cli *c, const char *name, uint64_t otherwise); /* NUMBER and BYTES */
+double cli_real(const cli *c, const char *name, double otherwise);
+
+/* Closest of `count` words (by edits, at most 2 and under half the length), or NULL. */
+const char *cli_closest(const char *word, const char *const *words, size_t count);
+/* "12", "4K", "64MiB", "2GB"; K, M, G, T alone are powers of 1,024. */
+bool cli_parse_bytes(const char *text, bool units, uint64_t *value);
+
+/* ---------------------------------------------------------------- fail.c */
+
+void cli_answer(cli *c, int status); /* raises the exit status to this one, if it is worse */
+int cli_status_of(int32_t status);   /* exit status for a sft_status */
+
+/* safetensors: FILE: at byte N: tensor "x": message, and a hint: line where the cause can be guessed.
+ * Sets the exit status. file: operand, or NULL. */
+void cli_fail(cli *c, const char *file, const sft_error *err);
+/* safetensors: COMMAND: message; sets exit status 2. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void cli_usage(cli *c, const char *format, ...);
+/* safetensors: FILE: warning: message. Not with -q. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+void cli_warn(cli *c, const char *file, const char *format, ...);
+/* safetensors: FILE: message; only with -v. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+void cli_note(cli *c, const char *file, const char *format, ...);
+/* The hint for an error of this file, "" if there is none. Reads the file's first bytes. */
+void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap);
+
+/* Memory that the tool cannot go on without: prints and exits with 3. */
+void *cli_alloc(size_t count, size_t size);
+void *cli_resize(void *ptr, size_t count, size_t size);
+
+/* ---------------------------------------------------------------- open.c */
+
+/* File, folder, index or "-". flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
+bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
+/* The same without a word. */
+sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
+                            sft_error *err);
+/* Workers for --jobs; NULL for one. Made on first use, freed by main. */
+const sft_pool *cli_pool(cli *c);
+
+/* Does a pattern of * ? [a-z] [!x] match the whole name? Linear in both lengths. */
+bool cli_match(const char *pattern, const char *name, size_t name_len);
+/* Natural order: runs of digits compare as numbers. */
+int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* ---------------------------------------------------------------- progress.c */
+
+/* For one long operation: cancels it on Ctrl-C, and draws progress on a terminal after one second. */
+const sft_control *cli_control(cli *c, const char *label);
+void cli_control_end(cli *c);
+/* Interrupted, or nobody reads our output any more. */
+bool cli_stopped(const cli *c);
+
+/* ---------------------------------------------------------------- help.c, man.c, completion.c */
+
+void cli_help(cli *c, const cli_command *command); /* NULL: overview */
+void cli_man(cli *c, const cli_command *command);  /* NULL: safetensors(1) */
+const cli_command *cli_command_find(const char *name);
+
+#endif

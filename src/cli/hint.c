@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/hint.c - the one line that says what a file that was refused probably is. Looks at the file's first
+ * bytes through the library's own source, so that devices and pipes are never touched. Read cmd.h first.
+ */
+#include "cmd.h"
+#include "sys.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 512 };
+
+typedef struct signature {
+    const char *bytes;
+    size_t len;
+    const char *hint;
+} signature;
+
+#define SIGNATURE(text, hint) {text, sizeof text - 1, hint}
+
+static const signature signatures[] = {
+    SIGNATURE("version https://git-lfs", "this is a Git LFS pointer, not the file itself: run git lfs pull"),
+    SIGNATURE("PK\003\004", "this is a zip archive, probably a PyTorch checkpoint (.pt, .bin): convert it first"),
+    SIGNATURE("\x80\002", "this is a Python pickle, probably an old PyTorch checkpoint: convert it first"),
+    SIGNATURE("\x80\003", "this is a Python pickle: convert it first"),
+    SIGNATURE("\x80\004\x95", "this is a Python pickle: convert it first"),
+    SIGNATURE("GGUF", "this is a GGUF file (llama.cpp), not safetensors"),
+    SIGNATURE("\x89HDF", "this is an HDF5 file (Keras, .h5), not safetensors"),
+    SIGNATURE("\x93NUMPY", "this is a numpy array file (.npy), not safetensors"),
+    SIGNATURE("\x1f\x8b", "this file is compressed with gzip: unpack it first"),
+    SIGNATURE("\x28\xb5\x2f\xfd", "this file is compressed with zstd: unpack it first"),
+    SIGNATURE("BZh", "this file is compressed with bzip2: unpack it first"),
+    SIGNATURE("\xfd" "7zXZ", "this file is compressed with xz: unpack it first"),
+    SIGNATURE("\x7f" "ELF", "this is a program, not a weight file"),
+};
+
+static bool starts_as_html(const char *head, size_t len) {
+    static const char *const starts[] = {"<!doctype", "<html", "<head", "<?xml"};
+    size_t at = 0;
+
+    while (at < len && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
+        at++;
+    }
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        size_t k = 0;
+        while (starts[i][k] != '\0' && at + k < len &&
+               (head[at + k] == starts[i][k] || (char)(head[at + k] | 0x20) == starts[i][k])) {
+            k++;
+        }
+        if (starts[i][k] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_zero(const char *head, size_t len) {
+    size_t i = 0;
+    while (i < len && head[i] == '\0') {
+        i++;
+    }
+    return i == len;
+}
+
+static const char *guess(const char *head, size_t len) {
+    if (len == 0) {
+        return "the file is empty: the download or copy did not begin, or failed";
+    }
+    for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
+        if (len >= signatures[i].len && memcmp(head, signatures[i].bytes, signatures[i].len) == 0) {
+            return signatures[i].hint;
+        }
+    }
+    if (starts_as_html(head, len)) {
+        return "this is a web page: the download link gave an error or a login page instead of the file";
+    }
+    if (head[0] == '{' || head[0] == '[') {
+        return "this is JSON text without the 8 length bytes of a safetensors file";
+    }
+    if (all_zero(head, len)) {
+        return "the file begins with zeros: space was reserved, but the content was never written";
+    }
+    return NULL;
+}
+
+static const char *from_status(const sft_error *err) {
+    switch (err->status) {
+    case SFT_E_HEADER_TOO_LARGE:
+        return "if the file is genuine, allow more with --max-header-bytes";
+    case SFT_E_SHARD_MISSING:
+        return "a file that the index names is not there: complete the download";
+    case SFT_E_EXISTS:
+        return "overwrite it with --force";
+    case SFT_E_STALE:
+        return "the file was changed by a program that does not keep digests up to date";
+    default:
+        return NULL;
+    }
+}
+
+/* Text for a file whose data ends early, from the place where the header says that it ends. */
+static bool truncated(const sft_error *err, uint64_t size, char *hint, size_t cap) {
+    const uint64_t wanted = err->expected;
+    char have[32];
+    char want[32];
+
+    if (wanted <= size || wanted == 0 ||
+        (err->status != SFT_E_COVERAGE && err->status != SFT_E_HEADER_PAST_END)) {
+        return false;
+    }
+    (void)snprintf(hint, cap, "the file is cut short: %s of %s present; complete the download or copy",
+                   cli_size(have, size, CLI_SI), cli_size(want, wanted, CLI_SI));
+    return true;
+}
+
+void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
+    char head[HEAD_BYTES];
+    sft_source *source;
+    const char *text = NULL;
+
+    hint[0] = '\0';
+    const bool about_content = err->status >= SFT_E_FORMAT && err->status < SFT_E_NOT_FOUND;
+    if (about_content && file != NULL && strcmp(file, "-") != 0 &&
+        sft_source_open(&source, file, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
+        const uint64_t size = sft_source_size(source);
+        const size_t len = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
+        if (sft_source_read(source, 0, head, len, NULL) == SFT_OK) {
+            text = guess(head, len);
+        }
+        sft_source_close(source);
+        if (text == NULL && truncated(err, size, hint, cap)) {
+            return;
+        }
+    }
+    if (text == NULL) {
+        text = from_status(err);
+    }
+    if (text != NULL) {
+        (void)snprintf(hint, cap, "%s", text);
+    }
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/main.c - the command safetensors: the table of commands, and the way from arguments to exit status.
+ * Read cmd.h first.
+ */
+#include "cmd.h"
+#include "sys.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const cli_command *const cli_commands[] = {
+    &cli_cmd_completion, &cli_cmd_help, NULL,
+};
+
+const cli_command *cli_command_find(const char *name) {
+    for (size_t i = 0; cli_commands[i] != NULL; i++) {
+        if (strcmp(cli_commands[i]->name, name) == 0) {
+            return cli_commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void unknown_command(cli *c, const char *name) {
+    const char *words[64];
+    size_t count = 0;
+
+    for (; count < 64 && cli_commands[count] != NULL; count++) {
+        words[count] = cli_commands[count]->name;
+    }
+    const char *closest = cli_closest(name, words, count);
+    if (name[0] == '-') {
+        cli_usage(c, "unknown option %s", name);
+    } else if (closest != NULL) {
+        cli_usage(c, "unknown command \"%s\"; did you mean %s?", name, closest);
+    } else {
+        cli_usage(c, "unknown command \"%s\"", name);
+    }
+}
+
+static void run(cli *c, int argc, char **argv) {
+    if (argc < 2) {
+        cli_usage(c, "no command given");
+        return;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        cli_printf(&c->out, "safetensors %s\n", sft_version());
+        return;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        cli_help(c, NULL);
+        return;
+    }
+    c->command = cli_command_find(argv[1]);
+    if (c->command == NULL) {
+        unknown_command(c, argv[1]);
+    } else if (cli_parse(c, argc - 2, argv + 2)) {
+        if (cli_flag(c, "help")) {
+            cli_help(c, c->command);
+        } else {
+            c->command->run(c);
+        }
+    }
+}
+
+static void report_output(cli *c) {
+    sft_error err;
+    char text[160];
+
+    cli_flush(&c->out);
+    if (c->out.failed != 0) {
+        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+                            cli_sys_text(c->out.failed, text, sizeof text));
+        cli_fail(c, "standard output", &err);
+    }
+}
+
+int main(int argc, char **argv) {
+    static cli c; /* large; the only object of its kind */
+
+    cli_sys_start(&argc, &argv);
+    cli_sys_catch(true);
+    c.out.fd = 1;
+    run(&c, argc, argv);
+    report_output(&c);
+    if (cli_sys_interrupted()) {
+        cli_answer(&c, CLI_STOPPED);
+    }
+    sft_pool_free(c.pool);
+    free(c.values);
+    free(c.operands);
+    return c.status;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/open.c - operands become catalogs; the worker pool; glob and natural order. Read cmd.h first.
+ */
+#include "cmd.h"
+#include "sys.h"
+#include <string.h>
+
+static sft_status open_stdin(const sft_open_options *options, sft_catalog **out, sft_error *err) {
+    sft_source *source;
+    sft_status status;
+
+    *out = NULL;
+    if (cli_sys_regular_fd(0)) {
+        return sft_catalog_open_fd(out, 0, options, err);
+    }
+    /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
+    cli_sys_catch(false);
+    status = sft_source_open_stream(&source, 0, 0, NULL, err);
+    cli_sys_catch(true);
+    return status == SFT_OK ? sft_catalog_open_source(out, source, options, err) : status;
+}
+
+sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
+                            sft_error *err) {
+    sft_open_options options;
+    sft_limits limits;
+
+    SFT_INIT(&options);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    options.limits = &limits;
+    options.flags = flags;
+    return strcmp(operand, "-") == 0 ? open_stdin(&options, out, err)
+                                     : sft_catalog_open(out, operand, &options, err);
+}
+
+bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
+    sft_error err;
+
+    if (cli_open_quietly(c, operand, flags, out, &err) != SFT_OK) {
+        cli_fail(c, operand, &err);
+        return false;
+    }
+    return true;
+}
+
+const sft_pool *cli_pool(cli *c) {
+    const uint64_t jobs = cli_number(c, "jobs", 0);
+
+    if (c->pool == NULL && jobs != 1) {
+        sft_error err; /* without a pool everything works as well, only slower */
+        (void)!sft_pool_create(&c->pool, jobs > 1024 ? 1024 : (uint32_t)jobs, NULL, &err);
+    }
+    return c->pool;
+}
+
+/* ---------------------------------------------------------------- glob */
+
+/* Length of the [...] at p (p[0] is '['), or 0 if it never closes: then '[' stands for itself. */
+static size_t class_length(const char *p) {
+    size_t n = 1;
+
+    n += p[n] == '!' || p[n] == '^';
+    n += p[n] == ']'; /* first: a member */
+    while (p[n] != '\0' && p[n] != ']') {
+        n++;
+    }
+    return p[n] == ']' ? n + 1 : 0;
+}
+
+static bool in_class(const char *p, size_t len, unsigned char ch) {
+    const bool negated = p[1] == '!' || p[1] == '^';
+    bool found = false;
+
+    for (size_t i = negated ? 2 : 1; i + 1 < len; i++) {
+        const unsigned char low = (unsigned char)p[i];
+        unsigned char high = low;
+        if (p[i + 1] == '-' && i + 3 < len) {
+            high = (unsigned char)p[i + 2];
+            i += 2;
+        }
+        found = found || (ch >= low && ch <= high);
+    }
+    return found != negated;
+}
+
+/* Bytes of pattern that match one byte of the name, 0 if it does not match. */
+static size_t match_one(const char *p, const char *name, size_t left, size_t *used) {
+    size_t char_len = 1;
+
+    *used = 1;
+    if (*p == '?') { /* one character, not one byte */
+        (void)cli_decode(name, left, &char_len);
+        *used = char_len;
+        return 1;
+    }
+    if (*p == '[') {
+        const size_t len = class_length(p);
+        if (len > 0) {
+            return in_class(p, len, (unsigned char)*name) ? len : 0;
+        }
+    }
+    if (*p == '\\' && p[1] != '\0') {
+        return p[1] == *name ? 2 : 0;
+    }
+    return *p == *name ? 1 : 0;
+}
+
+bool cli_match(const char *pattern, const char *name, size_t name_len) {
+    const char *star = NULL; /* after the last '*'; going back to it is enough */
+    size_t star_at = 0;
+    size_t i = 0;
+
+    while (i < name_len) {
+        size_t used;
+        const size_t n =
+            *pattern == '\0' || *pattern == '*' ? 0 : match_one(pattern, name + i, name_len - i, &used);
+        if (n > 0) {
+            pattern += n;
+            i += used;
+        } else if (*pattern == '*') {
+            star = ++pattern;
+            star_at = i;
+        } else if (star != NULL) {
+            pattern = star;
+            i = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return *pattern == '\0';
+}
+
+/* ---------------------------------------------------------------- natural order */
+
+static bool is_digit(char ch) {
+    return ch >= '0' && ch <= '9';
+}
+
+static size_t digits_at(const char *s, size_t len) {
+    size_t n = 0;
+    while (n < len && is_digit(s[n])) {
+        n++;
+    }
+    return n;
+}
+
+/* Two runs of digits by value, whatever their length. */
+static int compare_numbers(const char *a, size_t na, const char *b, size_t nb) {
+    while (na > 1 && *a == '0') {
+        a++;
+        na--;
+    }
+    while (nb > 1 && *b == '0') {
+        b++;
+        nb--;
+    }
+    return na != nb ? (na < nb ? -1 : 1) : memcmp(a, b, na);
+}
+
+int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len) {
+    size_t i = 0;
+    size_t k = 0;
+
+    while (i < a_len && k < b_len) {
+        const size_t na = digits_at(a + i, a_len - i);
+        const size_t nb = digits_at(b + k, b_len - k);
+        if (na > 0 && nb > 0) {
+            const int order = compare_numbers(a + i, na, b + k, nb);
+            if (order != 0) {
+                return order;
+            }
+            i += na;
+            k += nb;
+        } else if (a[i] != b[k]) {
+            return (unsigned char)a[i] < (unsigned char)b[k] ? -1 : 1;
+        } else {
+            i++;
+            k++;
+        }
+    }
+    if (a_len - i != b_len - k) {
+        return a_len - i < b_len - k ? -1 : 1;
+    }
+    /* equal but for leading zeros: by bytes, so that the order is total */
+    const size_t common = a_len < b_len ? a_len : b_len;
+    const int order = memcmp(a, b, common);
+    return order != 0 ? order : a_len < b_len ? -1 : a_len > b_len;
+}

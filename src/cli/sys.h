@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/sys.h - what the tool needs of the operating system; sys_posix.c and sys_win.c. Paths are UTF-8
+ * everywhere. Functions that can fail return 0 or an error number (errno; GetLastError on Windows).
+ */
+#ifndef SFT_CLI_SYS_H
+#define SFT_CLI_SYS_H
+
+#include <sft/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Puts UTF-8 arguments in place of the C library's, makes the three streams binary, and so on. */
+void cli_sys_start(int *argc, char ***argv);
+
+bool cli_sys_is_terminal(int fd);
+size_t cli_sys_columns(int fd); /* 80 if not known */
+double cli_sys_now(void);       /* seconds of a steady clock */
+
+/* on: interrupts set a flag once (the second one kills); off: they kill. */
+void cli_sys_catch(bool on);
+bool cli_sys_interrupted(void);
+
+int cli_sys_write(int fd, const void *data, size_t size); /* all of it */
+bool cli_sys_pipe_closed(int error);                      /* is this what a closed pipe gives? */
+bool cli_sys_not_found(int error);
+bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignored when it is 0 */
+const char *cli_sys_text(int error, char *text, size_t cap);
+
+typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;
+cli_kind cli_sys_kind(const char *path); /* follows links */
+bool cli_sys_same_file(const char *a, const char *b);
+
+/* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an error
+ * number. */
+typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_folder);
+int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx);
+
+/* A file that appears whole or not at all. One at a time; removed if the process exits without commit. */
+typedef struct cli_sys_file {
+    int fd;
+    char *temp;
+    const char *path;
+} cli_sys_file;
+int cli_sys_create(cli_sys_file *f, const char *path);
+int cli_sys_commit(cli_sys_file *f, bool replace); /* not replace: fails if path exists */
+void cli_sys_discard(cli_sys_file *f);
+bool cli_sys_exists_error(int error);
+
+#endif

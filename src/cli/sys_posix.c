@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/sys_posix.c - sys.h for POSIX systems. Read sys.h first.
+ */
+#ifndef _WIN32
+
+#include "sys.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+static cli_sys_file *pending; /* the file that is not yet published */
+
+static void on_signal(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+void cli_sys_catch(bool on) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction now;
+        struct sigaction action;
+        if (sigaction(signals[i], NULL, &now) != 0 || now.sa_handler == SIG_IGN) {
+            continue; /* ignored by who started us (nohup): leave it so */
+        }
+        memset(&action, 0, sizeof action);
+        (void)sigemptyset(&action.sa_mask);
+        action.sa_handler = on ? on_signal : SIG_DFL;
+        action.sa_flags = (int)SA_RESETHAND; /* the second one kills */
+        (void)sigaction(signals[i], &action, NULL);
+    }
+}
+
+bool cli_sys_interrupted(void) {
+    return interrupted != 0;
+}
+
+static void remove_pending(void) {
+    if (pending != NULL) {
+        cli_sys_discard(pending);
+    }
+}
+
+void cli_sys_start(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    (void)signal(SIGPIPE, SIG_IGN);
+    /* A stream that is closed must not be given to a file that we open. */
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+            (void)open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+        }
+    }
+}
+
+bool cli_sys_is_terminal(int fd) {
+    return isatty(fd) == 1;
+}
+
+size_t cli_sys_columns(int fd) {
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+double cli_sys_now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int cli_sys_write(int fd, const void *data, size_t size) {
+    const char *at = data;
+
+    while (size > 0) {
+        const ssize_t n = write(fd, at, size < (1u << 30) ? size : (1u << 30));
+        if (n < 0 && errno != EINTR) {
+            return errno;
+        }
+        if (n < 0 && interrupted != 0) {
+            return EPIPE; /* whoever interrupted us does not want the rest */
+        }
+        if (n > 0) {
+            at += n;
+            size -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+bool cli_sys_pipe_closed(int error) {
+    return error == EPIPE;
+}
+
+bool cli_sys_not_found(int error) {
+    return error == ENOENT || error == ENOTDIR;
+}
+
+bool cli_sys_exists_error(int error) {
+    return error == EEXIST;
+}
+
+bool cli_sys_regular_fd(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+}
+
+const char *cli_sys_text(int error, char *text, size_t cap) {
+    const char *cause = strerror(error);
+    const size_t len = strlen(cause) < cap ? strlen(cause) : cap - 1;
+
+    memcpy(text, cause, len);
+    text[len] = '\0';
+    if (text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a') {
+        text[0] = (char)(text[0] | 0x20);
+    }
+    return text;
+}
+
+cli_kind cli_sys_kind(const char *path) {
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return CLI_KIND_NONE;
+    }
+    return S_ISREG(st.st_mode) ? CLI_KIND_FILE : S_ISDIR(st.st_mode) ? CLI_KIND_FOLDER : CLI_KIND_OTHER;
+}
+
+bool cli_sys_same_file(const char *a, const char *b) {
+    struct stat sa;
+    struct stat sb;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
+    DIR *dir = opendir(folder);
+    int error = 0;
+
+    if (dir == NULL) {
+        return errno;
+    }
+    for (;;) {
+        struct stat st;
+        errno = 0;
+        const struct dirent *e = readdir(dir);
+        if (e == NULL) {
+            error = errno;
+            break;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
+            continue;
+        }
+        bool is_folder = e->d_type == DT_DIR;
+        if (e->d_type == DT_UNKNOWN) {
+            is_folder = fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                        S_ISDIR(st.st_mode);
+        }
+        entry(ctx, e->d_name, is_folder);
+    }
+    (void)closedir(dir);
+    return error;
+}
+
+/* ---------------------------------------------------------------- files that appear whole */
+
+static int open_temp(cli_sys_file *f, const char *path) {
+    const size_t size = strlen(path) + 40;
+
+    f->temp = malloc(size);
+    if (f->temp == NULL) {
+        return ENOMEM;
+    }
+    for (unsigned tries = 0; tries < 100; tries++) {
+        (void)snprintf(f->temp, size, "%s.tmp%lx-%u", path, (unsigned long)getpid(), tries);
+        f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd >= 0) {
+            return 0;
+        }
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    const int error = errno;
+    free(f->temp);
+    f->temp = NULL;
+    return error;
+}
+
+int cli_sys_create(cli_sys_file *f, const char *path) {
+    static bool registered;
+    struct stat st;
+
+    f->fd = -1;
+    f->temp = NULL;
+    f->path = path;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; /* never rename over a device */
+    }
+    const int error = open_temp(f, path);
+    if (error != 0) {
+        return error;
+    }
+    if (!registered) {
+        registered = atexit(remove_pending) == 0;
+    }
+    pending = f;
+    return 0;
+}
+
+int cli_sys_commit(cli_sys_file *f, bool replace) {
+    int error = close(f->fd) == 0 ? 0 : errno;
+
+    f->fd = -1;
+    if (error == 0 && replace) {
+        error = rename(f->temp, f->path) == 0 ? 0 : errno;
+    } else if (error == 0) {
+        error = link(f->temp, f->path) == 0 ? 0 : errno;
+        if (error == EPERM || error == ENOTSUP || error == EOPNOTSUPP) { /* no hard links here */
+            struct stat st;
+            error = lstat(f->path, &st) == 0           ? EEXIST
+                    : rename(f->temp, f->path) == 0 ? 0
+                                                       : errno;
+        }
+    }
+    cli_sys_discard(f); /* the second name, or what failed */
+    return error;
+}
+
+void cli_sys_discard(cli_sys_file *f) {
+    if (f->fd >= 0) {
+        (void)close(f->fd);
+    }
+    if (f->temp != NULL) {
+        (void)unlink(f->temp);
+        free(f->temp);
+    }
+    f->fd = -1;
+    f->temp = NULL;
+    pending = NULL;
+}
+
+#endif
