@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What `cmake --install` puts where. All paths follow CMAKE_INSTALL_*DIR, the prefix and DESTDIR; the
+# pkg-config file and the CMake package find their prefix from where they lie, so the tree can be moved.
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(TARGETS sft_static sft_shared EXPORT safetensors-targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET safetensors)
+  install(TARGETS safetensors RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# ---------------------------------------------------------------- CMake package
+set(SFT_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/safetensors)
+install(EXPORT safetensors-targets NAMESPACE safetensors:: DESTINATION ${SFT_CMAKE_DIR})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/safetensors-config.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/safetensors-config.cmake INSTALL_DESTINATION ${SFT_CMAKE_DIR})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/safetensors-config-version.cmake
+  VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/safetensors-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/safetensors-config-version.cmake
+        DESTINATION ${SFT_CMAKE_DIR})
+
+# ---------------------------------------------------------------- pkg-config
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(SFT_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+  set(SFT_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+else()
+  # ${pcfiledir}/../.. for lib, one step more for lib/x86_64-linux-gnu
+  set(SFT_PC_PREFIX "\${pcfiledir}/..")
+  string(REGEX REPLACE "[^/]+" ".." steps "${CMAKE_INSTALL_LIBDIR}")
+  set(SFT_PC_PREFIX "\${pcfiledir}/../${steps}")
+  set(SFT_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(SFT_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+  set(SFT_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors.pc.in
+  ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# ---------------------------------------------------------------- texts
+install(FILES LICENSE LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# ---------------------------------------------------------------- what the tool says about itself
+# Man pages and completions come from the tool's own command tables: scripts/tool_docs.sh runs it.
+if(TARGET safetensors AND NOT CMAKE_CROSSCOMPILING AND NOT WIN32)
+  set(SFT_TOOL_DOCS ${CMAKE_CURRENT_BINARY_DIR}/tool-docs)
+  file(GLOB sft_docs_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scripts/tool_docs.sh)
+  add_custom_command(OUTPUT ${SFT_TOOL_DOCS}/stamp
+    COMMAND ${PROJECT_SOURCE_DIR}/scripts/tool_docs.sh $<TARGET_FILE:safetensors> ${SFT_TOOL_DOCS}
+    COMMAND ${CMAKE_COMMAND} -E touch ${SFT_TOOL_DOCS}/stamp
+    DEPENDS safetensors ${PROJECT_SOURCE_DIR}/scripts/tool_docs.sh
+    COMMENT "Man pages and completions" VERBATIM)
+  add_custom_target(sft_tool_docs ALL DEPENDS ${SFT_TOOL_DOCS}/stamp)
+  install(DIRECTORY ${SFT_TOOL_DOCS}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+  install(FILES ${SFT_TOOL_DOCS}/completion/safetensors.bash RENAME safetensors OPTIONAL
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${SFT_TOOL_DOCS}/completion/_safetensors OPTIONAL
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${SFT_TOOL_DOCS}/completion/safetensors.fish OPTIONAL
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# run.sh CASE SOURCE BUILD WORK - builds and runs the example as a user would; one ctest case per CASE.
+#   stage            install into WORK/stage (DESTDIR, an odd prefix and libdir), then move the tree
+#   files            everything that should be installed is there, and nothing outside the prefix
+#   pkgconfig        cc `pkg-config --cflags --libs`, shared
+#   pkgconfig-static the same, --static, no shared library in sight
+#   find_package, find_package-shared, add_subdirectory, fetchcontent
+#   amalgamation     cc open_slice_write.c sft.c -pthread
+#   cpp              c++ with sft.hpp, C++17 and C++20
+#   own_source       the example with a source of its own
+# The written file is compared with what it must be by check_output.py.
+set -eu
+case_=$1
+source=$2
+build=$3
+work=$4
+cc=${CC:-cc}
+prefix=/opt/sft-odd
+libdir=lib/odd-place
+moved=$work/moved
+here=$source/tests/package
+model=$source/examples/model
+tensor=model.embed_tokens.weight
+flags="-O1 -Wall -Wextra -Werror -std=c11"
+mkdir -p "$work"
+
+run_example() { # program
+    local out
+    out=$(mktemp -d)
+    "$1" "$model" $tensor "$out/rows.safetensors"
+    python3 "$here/check_output.py" "$model" $tensor "$out/rows.safetensors"
+    rm -rf "$out"
+}
+use_stage() {
+    export PKG_CONFIG_PATH=$moved/$libdir/pkgconfig
+    [ -e "$PKG_CONFIG_PATH/libsafetensors.pc" ] || { echo "not staged"; exit 1; }
+}
+cmake_case() { # example folder, more arguments
+    local folder=$1
+    shift
+    rm -rf "$work/$case_"
+    cmake -S "$source/examples/$folder" -B "$work/$case_" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$work/$case_.log" 2>&1 ||
+        { cat "$work/$case_.log"; exit 1; }
+    cmake --build "$work/$case_" --target open_slice_write >"$work/$case_.log" 2>&1 || { cat "$work/$case_.log"; exit 1; }
+    run_example "$work/$case_/open_slice_write"
+}
+
+case $case_ in
+    stage)
+        rm -rf "$work/stage" "$moved" "$work/stage-build"
+        # Its own configuration: the prefix is baked into nothing, which the move below proves.
+        cmake -S "$source" -B "$work/stage-build" -G Ninja -DCMAKE_INSTALL_PREFIX=$prefix \
+            -DCMAKE_INSTALL_LIBDIR=$libdir -DSFT_BUILD_TESTS=OFF -DSFT_BUILD_EXAMPLES=OFF \
+            -DSFT_BUILD_BENCH=OFF -DCMAKE_BUILD_TYPE=Release >"$work/stage.log" 2>&1 || { cat "$work/stage.log"; exit 1; }
+        cmake --build "$work/stage-build" >"$work/stage.log" 2>&1 || { cat "$work/stage.log"; exit 1; }
+        DESTDIR=$work/stage cmake --install "$work/stage-build" >"$work/stage.log" 2>&1 || { cat "$work/stage.log"; exit 1; }
+        mv "$work/stage$prefix" "$moved"
+        ;;
+    files)
+        faults=0
+        for file in include/sft/sft.h include/sft/extend.h include/sft/sft.hpp bin/safetensors \
+            $libdir/libsafetensors.a $libdir/libsafetensors.so $libdir/pkgconfig/libsafetensors.pc \
+            $libdir/cmake/safetensors/safetensors-config.cmake share/man/man1/safetensors.1 \
+            share/man/man1/safetensors-check.1 share/bash-completion/completions/safetensors \
+            share/zsh/site-functions/_safetensors share/fish/vendor_completions.d/safetensors.fish; do
+            [ -s "$moved/$file" ] || { echo "not installed: $file"; faults=1; }
+        done
+        # Nothing beside the prefix, no path of this machine in what is text.
+        left=$(find "$work/stage" -type f | head -n 5)
+        [ -z "$left" ] || { echo "outside the prefix: $left"; faults=1; }
+        if grep -rIlE "$(printf '%s' "$source" | sed 's/[.[\*^$]/\\&/g')" "$moved"; then
+            echo "the files above name the source folder"
+            faults=1
+        fi
+        "$moved/bin/safetensors" --version
+        exit $faults
+        ;;
+    pkgconfig)
+        use_stage
+        # shellcheck disable=SC2046,SC2086
+        $cc $flags "$source/examples/open_slice_write.c" -o "$work/$case_" $(pkg-config --cflags --libs libsafetensors)
+        LD_LIBRARY_PATH=$moved/$libdir run_example "$work/$case_"
+        ldd "$work/$case_" | grep -q . && readelf -d "$work/$case_" | grep -q 'libsafetensors.so.0' ||
+            { echo "not linked with the shared library"; exit 1; }
+        ;;
+    pkgconfig-static)
+        use_stage
+        mkdir -p "$work/static-only"
+        cp "$moved/$libdir/libsafetensors.a" "$work/static-only/"
+        # shellcheck disable=SC2046,SC2086
+        $cc $flags "$source/examples/open_slice_write.c" -o "$work/$case_" -L"$work/static-only" \
+            $(pkg-config --static --cflags --libs-only-l --libs-only-other libsafetensors)
+        run_example "$work/$case_"
+        ;;
+    find_package) cmake_case with_find_package -DCMAKE_PREFIX_PATH="$moved" ;;
+    find_package-shared) cmake_case with_find_package -DCMAKE_PREFIX_PATH="$moved" -DBUILD_SHARED_LIBS=ON ;;
+    add_subdirectory) cmake_case with_add_subdirectory -DSFT_SOURCE="$source" ;;
+    fetchcontent) cmake_case with_fetchcontent ;;
+    amalgamation)
+        rm -rf "$work/$case_"
+        python3 "$source/scripts/amalgamate.py" --out "$work/$case_"
+        cd "$work/$case_"
+        # The sources alone, plain flags: not one warning.
+        $cc -c -O2 -Wall -Wextra -Werror sft.c -pthread
+        if command -v clang >/dev/null 2>&1; then
+            clang -c -O1 -Wall -Wextra -Werror sft.c -pthread -o clang.o
+        fi
+        # In a project that has the two files, <sft/sft.h> is "sft.h".
+        sed 's|<sft/sft.h>|"sft.h"|' "$source/examples/open_slice_write.c" >open_slice_write.c
+        # shellcheck disable=SC2086
+        $cc $flags open_slice_write.c sft.o -o open_slice_write -pthread
+        run_example ./open_slice_write
+        if printf 'int main(void){return 0;}\n' | $cc -m32 -x c - -o m32 2>/dev/null; then
+            include=""
+            [ -e /usr/include/asm ] || include="-isystem /usr/include/x86_64-linux-gnu"
+            # shellcheck disable=SC2086
+            $cc $flags -m32 $include open_slice_write.c sft.c -o open_slice_write32 -pthread
+            run_example ./open_slice_write32
+            echo "and with -m32"
+        fi
+        # C++ programs may include sft.h.
+        printf '#include "sft.h"\nint main() { return sft_version()[0] == 0; }\n' >cpp.cpp
+        ${CXX:-c++} -std=c++11 -Wall -Wextra -Werror cpp.cpp sft.o -o cpp -pthread
+        ./cpp
+        ;;
+    cpp)
+        use_stage
+        for standard in 17 20; do
+            # shellcheck disable=SC2046
+            ${CXX:-c++} -std=c++$standard -O1 -Wall -Wextra -Werror "$source/examples/cpp_to_f32.cpp" \
+                -o "$work/cpp$standard" $(pkg-config --cflags --libs libsafetensors)
+            LD_LIBRARY_PATH=$moved/$libdir "$work/cpp$standard" "$model" "$work/f32-$standard.safetensors" | tail -n 1
+            python3 "$here/check_output.py" --f32 "$model" "$work/f32-$standard.safetensors"
+            if LD_LIBRARY_PATH=$moved/$libdir "$work/cpp$standard" "$work/no-such" "$work/x" 2>"$work/cpp.err"; then
+                echo "no error for a missing file"
+                exit 1
+            fi
+            grep -q SFT_E_ "$work/cpp.err"
+        done
+        ;;
+    own_source)
+        "$build/examples/example_own_source" "$model/model-00001-of-00002.safetensors" >"$work/own_source.txt"
+        cat "$work/own_source.txt"
+        # 8 + N bytes of header are read to open it, never data.
+        header=$(python3 -c 'import struct,sys; print(8+struct.unpack("<Q",open(sys.argv[1],"rb").read(8))[0])' \
+            "$model/model-00001-of-00002.safetensors")
+        grep -q "; $header bytes read to open it" "$work/own_source.txt"
+        ;;
+    *)
+        echo "no case $case_"
+        exit 2
+        ;;
+esac
