@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Unit tests of io/publish: what becomes visible, when, with which mode, through which link.
+ */
+#include "unit/files.h"
+
+#include "io/publish.h"
+
+static sft__publish_options opts(uint32_t mode, bool new_only) {
+    sft__publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only};
+    return o;
+}
+
+static sft_status put(const char *path, const char *text, uint32_t mode, bool new_only, sft_error *err) {
+    const sft__publish_options o = opts(mode, new_only);
+    const sft__span parts[3] = {{text, strlen(text) / 2},
+                                {text, 0},
+                                {text + strlen(text) / 2, strlen(text) - strlen(text) / 2}};
+    sft__publish *p;
+    sft_status st = sft__publish_open(&p, path, &o, err);
+    if (st == SFT_OK) {
+        st = sft__publish_reserve(p, strlen(text), err);
+        if (st == SFT_OK) {
+            st = sft__publish_write(p, 0, parts, 3, err);
+        }
+        if (st == SFT_OK) {
+            st = sft__publish_commit(p, err);
+        }
+        sft__publish_free(p);
+    }
+    return st;
+}
+
+static void new_file_follows_the_umask(void **state) {
+    (void)state;
+    static const mode_t masks[] = {0022, 0077, 0002, 0000, 0777};
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        const mode_t before = umask(masks[i]);
+        const char *path = in_scratch("new");
+        assert_int_equal(put(path, "hello", 0, false, NULL), SFT_OK);
+        umask(before);
+        assert_int_equal(file_mode(path), 0666u & ~masks[i]);
+        assert_int_equal(scratch_list(0), 1);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(put(in_scratch("asked"), "hello", 0640u | SFT_MODE_SET, false, NULL), SFT_OK);
+    assert_int_equal(file_mode(in_scratch("asked")), 0640);
+}
+
+static void replacing_keeps_the_mode_and_hard_links_the_old_bytes(void **state) {
+    (void)state;
+    const char *path = in_scratch("old");
+    file_put(path, "before", 6);
+    assert_int_equal(chmod(path, 0604), 0);
+    assert_int_equal(link(path, in_scratch("second")), 0);
+    assert_int_equal(put(path, "after", 0, false, NULL), SFT_OK);
+    assert_file(path, "after", 5);
+    assert_int_equal(file_mode(path), 0604);
+    assert_file(in_scratch("second"), "before", 6);
+    assert_int_equal(scratch_list(0), 2);
+}
+
+static void nothing_shows_before_commit(void **state) {
+    (void)state;
+    const sft__publish_options o = opts(0, false);
+    const sft__span part = {"xyz", 3};
+    sft__publish *p;
+    const char *path = in_scratch("f");
+    file_put(path, "old", 3);
+    assert_int_equal(sft__publish_open(&p, path, &o, NULL), SFT_OK);
+    assert_int_equal(sft__publish_write(p, 0, &part, 1, NULL), SFT_OK);
+    assert_file(path, "old", 3);
+    sft__publish_free(p);
+    assert_file(path, "old", 3);
+    assert_int_equal(scratch_list(0), 1);
+}
+
+static void links_are_written_through(void **state) {
+    (void)state;
+    char target[2048];
+    assert_int_equal(mkdir(in_scratch("real"), 0777), 0);
+    assert_int_equal(symlink("real/file", in_scratch("rel")), 0);
+    (void)snprintf(target, sizeof target, "%s", in_scratch("rel"));
+    assert_int_equal(symlink(target, in_scratch("abs")), 0);
+    /* dangling: the file that the link names comes to be */
+    assert_int_equal(put(in_scratch("abs"), "one", 0, false, NULL), SFT_OK);
+    assert_file(in_scratch("real/file"), "one", 3);
+    assert_int_equal(put(in_scratch("abs"), "two!", 0, false, NULL), SFT_OK);
+    assert_file(in_scratch("real/file"), "two!", 4);
+    struct stat st;
+    assert_int_equal(lstat(in_scratch("abs"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(lstat(in_scratch("rel"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(unlink(in_scratch("real/file")), 0);
+
+    sft_error err;
+    assert_int_equal(symlink("loop", in_scratch("loop")), 0);
+    assert_int_equal(put(in_scratch("loop"), "x", 0, false, &err), SFT_E_IO);
+    assert_int_equal(err.sys, ELOOP);
+}
+
+static void other_things_are_refused(void **state) {
+    (void)state;
+    sft_error err;
+    char path[2048];
+    assert_int_equal(mkdir(in_scratch("folder"), 0777), 0);
+    assert_int_equal(mkfifo(in_scratch("fifo"), 0666), 0);
+    assert_int_equal(put(in_scratch("folder"), "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(put(in_scratch("folder/"), "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(put(in_scratch("folder/.."), "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(put(in_scratch("fifo"), "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_non_null(strstr(err.message, "FIFO"));
+    assert_int_equal(put("/dev/null", "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(put("", "x", 0, false, &err), SFT_E_PATH);
+    assert_int_equal(put(in_scratch("missing/f"), "x", 0, false, &err), SFT_E_IO);
+    assert_int_equal(err.sys, ENOENT);
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fds[1]);
+    assert_int_equal(put(path, "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    close(fds[0]);
+    close(fds[1]);
+    assert_int_equal(scratch_list(0), 2);
+}
+
+static void new_only_never_replaces(void **state) {
+    (void)state;
+    sft_error err;
+    const char *path = in_scratch("n");
+    assert_int_equal(put(path, "first", 0, true, &err), SFT_OK);
+    assert_int_equal(put(path, "second", 0, true, &err), SFT_E_EXISTS);
+    assert_file(path, "first", 5);
+    /* it comes to be while we write */
+    const sft__publish_options o = opts(0, true);
+    sft__publish *p;
+    assert_int_equal(sft__publish_open(&p, in_scratch("late"), &o, &err), SFT_OK);
+    file_put(in_scratch("late"), "theirs", 6);
+    assert_int_equal(sft__publish_commit(p, &err), SFT_E_EXISTS);
+    sft__publish_free(p);
+    assert_file(in_scratch("late"), "theirs", 6);
+    /* without the flag the late comer is replaced */
+    const sft__publish_options any = opts(0, false);
+    assert_int_equal(sft__publish_open(&p, in_scratch("later"), &any, &err), SFT_OK);
+    file_put(in_scratch("later"), "theirs", 6);
+    assert_int_equal(sft__publish_commit(p, &err), SFT_OK);
+    sft__publish_free(p);
+    assert_file(in_scratch("later"), "", 0);
+    assert_int_equal(scratch_list(0), 3);
+}
+
+static void long_names_fit(void **state) {
+    (void)state;
+    char name[256];
+    for (size_t len = 228; len <= 255; len++) {
+        memset(name, 'n', len);
+        name[len] = '\0';
+        memcpy(name + 230 - 2, "\xc3\xa9\xc3\xa9", len >= 232 ? 4 : 0);
+        assert_int_equal(put(in_scratch(name), "a", 0, false, NULL), SFT_OK);
+        assert_int_equal(put(in_scratch(name), "bb", 0, false, NULL), SFT_OK); /* by a temporary name */
+        assert_file(in_scratch(name), "bb", 2);
+        assert_int_equal(scratch_list(1), 1);
+    }
+}
+
+static void parallel_writes_and_writeback(void **state) {
+    (void)state;
+    /* more than one early writeback step, written out of order */
+    const sft__publish_options o = opts(0, false);
+    const size_t piece = (size_t)8 << 20;
+    char *block = malloc(piece);
+    assert_non_null(block);
+    sft__publish *p;
+    assert_int_equal(sft__publish_open(&p, in_scratch("big"), &o, NULL), SFT_OK);
+    assert_int_equal(sft__publish_reserve(p, 9 * (uint64_t)piece, NULL), SFT_OK);
+    for (size_t i = 0; i < 9; i++) {
+        const size_t at = (i * 4) % 9;
+        memset(block, (int)at + 1, piece);
+        const sft__span part = {block, piece};
+        assert_int_equal(sft__publish_write(p, (uint64_t)at * piece, &part, 1, NULL), SFT_OK);
+    }
+    assert_int_equal(sft__publish_commit(p, NULL), SFT_OK);
+    sft__publish_free(p);
+    FILE *f = fopen(in_scratch("big"), "rb");
+    assert_non_null(f);
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(fread(block, 1, piece, f), piece);
+        for (size_t k = 0; k < piece; k += 4093) {
+            assert_int_equal(block[k], (int)i + 1);
+        }
+    }
+    assert_int_equal(fgetc(f), EOF);
+    fclose(f);
+    free(block);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(new_file_follows_the_umask, scratch_clear),
+        cmocka_unit_test_teardown(replacing_keeps_the_mode_and_hard_links_the_old_bytes, scratch_clear),
+        cmocka_unit_test_teardown(nothing_shows_before_commit, scratch_clear),
+        cmocka_unit_test_teardown(links_are_written_through, scratch_clear),
+        cmocka_unit_test_teardown(other_things_are_refused, scratch_clear),
+        cmocka_unit_test_teardown(new_only_never_replaces, scratch_clear),
+        cmocka_unit_test_teardown(long_names_fit, scratch_clear),
+        cmocka_unit_test_teardown(parallel_writes_and_writeback, scratch_clear),
+    };
+    return cmocka_run_group_tests_name("publish", tests, scratch_make, scratch_drop);
+}
