@@ -418,9 +418,9 @@ static void note_dirty(sft__publish *p, uint64_t offset, uint64_t size) {
 }
 
 static ssize_t write_parts(int fd, struct iovec *iov, int count, off_t offset) {
-#if defined(__APPLE__)
+#if defined(__APPLE__) /* pwritev came late there, and calls of 2 GiB are refused */
     (void)count;
-    return pwrite(fd, iov[0].iov_base, iov[0].iov_len, offset);
+    return pwrite(fd, iov[0].iov_base, iov[0].iov_len < 1u << 30 ? iov[0].iov_len : 1u << 30, offset);
 #else
     return count == 1 ? pwrite(fd, iov[0].iov_base, iov[0].iov_len, offset)
                       : pwritev(fd, iov, count, offset);

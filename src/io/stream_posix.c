@@ -85,7 +85,11 @@ static ssize_t write_some(const sft__stream *stream, struct iovec *iov, int coun
         }
         return sendmsg(fd, &msg, MSG_NOSIGNAL);
     }
+#if defined(__APPLE__) /* calls of 2 GiB and more are refused there */
+    return write(fd, iov[0].iov_base, iov[0].iov_len < 1u << 30 ? iov[0].iov_len : 1u << 30);
+#else
     return count == 1 ? write(fd, iov[0].iov_base, iov[0].iov_len) : writev(fd, iov, count);
+#endif
 }
 
 static int write_all(const sft__stream *stream, struct iovec *iov, int count) {
