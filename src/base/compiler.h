@@ -42,6 +42,36 @@
 #define SFT_BIG_ENDIAN 0
 #endif
 
+/* SSE2 is part of every x86-64; elsewhere the eight-byte forms are used. */
+#if defined(__SSE2__) || defined(_M_X64)
+#define SFT_SSE2 1
+#include <emmintrin.h>
+#else
+#define SFT_SSE2 0
+#endif
+
+/* Trailing zero bits; v is not 0. */
+static inline unsigned sft__ctz64(uint64_t v) {
+#if defined(__GNUC__)
+    return (unsigned)__builtin_ctzll(v);
+#else
+    unsigned n = 0;
+    for (; (v & 1) == 0; v >>= 1) {
+        n++;
+    }
+    return n;
+#endif
+}
+
+/* Asks for the cache line of `p`; a hint only. */
+static inline void sft__prefetch(const void *p) {
+#if defined(__GNUC__)
+    __builtin_prefetch(p);
+#else
+    (void)p;
+#endif
+}
+
 static inline uint16_t sft__bswap16(uint16_t v) {
     return (uint16_t)((v >> 8) | (v << 8));
 }

@@ -37,14 +37,6 @@ const char *sft_status_text(int32_t status) {
     }
 }
 
-/* Characters that change how the rest of a line looks, or cannot be seen at all. */
-static bool is_deceptive(uint32_t cp) {
-    return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || cp == 0x180e ||
-           (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
-           (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xfff9 && cp <= 0xfffb) ||
-           (cp >= 0xe0000 && cp <= 0xe007f);
-}
-
 static size_t escape_one(char out[12], const char *src, size_t len, size_t *used) {
     static const char hex[] = "0123456789abcdef";
     uint32_t cp;
@@ -62,7 +54,7 @@ static size_t escape_one(char out[12], const char *src, size_t len, size_t *used
         out[1] = cp == '\n' ? 'n' : cp == '\t' ? 't' : cp == '\r' ? 'r' : '\\';
         return 2;
     }
-    if (!is_deceptive(cp)) {
+    if (!sft__utf8_deceptive(cp)) {
         memcpy(out, src, n);
         return n;
     }

@@ -92,3 +92,10 @@ size_t sft__utf8_encode(char dst[4], uint32_t cp) {
     dst[3] = (char)(0x80 | (cp & 0x3f));
     return 4;
 }
+
+bool sft__utf8_deceptive(uint32_t cp) {
+    return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || cp == 0x180e ||
+           (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
+           (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xfff9 && cp <= 0xfffb) ||
+           (cp >= 0xe0000 && cp <= 0xe007f);
+}

@@ -17,4 +17,8 @@ size_t sft__utf8_decode(const void *data, size_t len, uint32_t *code_point);
 /* Writes 1 to 4 bytes; code_point must be a scalar value. */
 size_t sft__utf8_encode(char dst[4], uint32_t code_point);
 
+/* Characters that change how the rest of a line looks, or cannot be seen at all: controls, bidirectional
+ * overrides, zero-width and separator characters. */
+bool sft__utf8_deceptive(uint32_t code_point);
+
 #endif

@@ -41,6 +41,11 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
  * with options->allocator; taken over in every case (freed on failure). It is modified. */
 sft_status sft__header_parse(sft__header *out, char *text, uint64_t header_bytes, uint64_t file_size,
                              const sft_open_options *options, sft_error *err);
+/* The same; canonical false leaves the short way for the reference writer's own form unused. The result must
+ * not depend on it: tests and fuzzers compare. */
+sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_bytes,
+                                  uint64_t file_size, const sft_open_options *options, bool canonical,
+                                  sft_error *err);
 void sft__header_reset(sft__header *header);
 
 #endif

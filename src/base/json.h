@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/json.h - pieces of a strict JSON scanner (RFC 8259, as serde_json reads it): blanks, strings,
+ * numbers, and skipping a whole value. Knows nothing of tensors. Nothing here allocates or recurses.
+ *
+ * The text must be valid UTF-8 and followed by SFT__JSON_SLACK zero bytes: a zero byte ends every scan, so
+ * that no loop compares with the end. A position at or past `end` means "the text ended here".
+ */
+#ifndef SFT_BASE_JSON_H
+#define SFT_BASE_JSON_H
+
+#include "base/compiler.h"
+
+#define SFT__JSON_SLACK 64
+#define SFT__JSON_DEPTH 127 /* containers inside one another, the outermost included */
+
+/* Where the text ends, and the first fault. A function that fails sets the last three and returns NULL. */
+typedef struct sft__json {
+    const char *end;
+    const char *fault_at;
+    const char *fault;   /* static sentence */
+    bool fault_expected; /* the sentence says what was needed: say also what was found */
+} sft__json;
+
+/* A string as it stands between its quotes. */
+typedef struct sft__json_str {
+    const char *raw;
+    size_t len;
+    bool escaped; /* holds at least one backslash: decode before use */
+} sft__json_str;
+
+/* A number; `value` counts only if it is a plain non-negative integer below 2^64. */
+typedef struct sft__json_num {
+    uint64_t value;
+    bool is_uint;
+} sft__json_num;
+
+/* Sets the fault and returns NULL. */
+const char *sft__json_fail(sft__json *j, const char *at, const char *sentence);
+const char *sft__json_expected(sft__json *j, const char *at, const char *needed);
+
+/* p at the opening quote; returns the position behind the closing one. */
+const char *sft__json_string(sft__json *j, const char *p, sft__json_str *out);
+/* Writes the decoded bytes (at most s->len of them) and returns their count. dst may be s->raw. */
+size_t sft__json_decode(char *dst, const sft__json_str *s);
+/* Is the decoded string equal to these bytes? */
+bool sft__json_is(const sft__json_str *s, const char *text, size_t len);
+
+/* p at '-' or a digit. */
+const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out);
+
+/* Skips any value, checking all of it. depth: containers that are open around it. */
+const char *sft__json_value(sft__json *j, const char *p, unsigned depth);
+
+/* One pass over the text: are all bytes ASCII, and how many are '{'? */
+bool sft__json_survey(const char *text, size_t len, size_t *braces);
+
+static inline const char *sft__json_blank(const char *p) {
+    while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
+        p++;
+    }
+    return p;
+}
+
+/* The first byte from p on that cannot stand unescaped inside a string: quote, backslash or control. */
+static inline const char *sft__json_plain_end(const char *p) {
+#if SFT_SSE2
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i back = _mm_set1_epi8('\\');
+    const __m128i control = _mm_set1_epi8(0x1f);
+    for (;; p += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        const __m128i hit =
+            _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, back)),
+                         _mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
+        const int mask = _mm_movemask_epi8(hit);
+        if (mask != 0) {
+            return p + sft__ctz64((uint64_t)mask);
+        }
+    }
+#else
+    /* Each term marks its lowest hit exactly; wrong marks (from borrows) only lie above a right one. */
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t high = ones << 7;
+    for (;; p += 8) {
+        const uint64_t w = sft__load_le64(p);
+        const uint64_t q = w ^ (ones * '"');
+        const uint64_t b = w ^ (ones * '\\');
+        const uint64_t hit =
+            (((w - ones * 0x20) & ~w) | ((q - ones) & ~q) | ((b - ones) & ~b)) & high;
+        if (hit != 0) {
+            return p + sft__ctz64(hit) / 8;
+        }
+    }
+#endif
+}
+
+/* Up to 8 digits at once: their count (0..8) and value. Reads 8 bytes. */
+static inline unsigned sft__json_digits8(const char *p, uint64_t *value) {
+    uint64_t t = sft__load_le64(p) ^ UINT64_C(0x3030303030303030);
+    const uint64_t other =
+        ((t + UINT64_C(0x7676767676767676)) | t) & UINT64_C(0x8080808080808080);
+    const unsigned n = other == 0 ? 8 : sft__ctz64(other) / 8;
+    if (n == 0) {
+        *value = 0;
+        return 0;
+    }
+    t <<= 64 - 8 * n; /* zero digits in front */
+    t = (t * 2561) >> 8;
+    t = ((t & UINT64_C(0x00ff00ff00ff00ff)) * 6553601) >> 16;
+    *value = ((t & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001)) >> 32;
+    return n;
+}
+
+/* A plain non-negative integer of at most 15 digits without leading zero; NULL if there is anything else
+ * (what follows the digits is not looked at). Reads at most 16 bytes. */
+static inline const char *sft__json_uint_short(const char *p, uint64_t *value) {
+    static const uint32_t pow10[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    uint64_t v;
+    unsigned n = sft__json_digits8(p, &v);
+    if (SFT_UNLIKELY(n == 0 || (*p == '0' && n > 1))) {
+        return NULL;
+    }
+    p += n;
+    if (n == 8) {
+        uint64_t low;
+        n = sft__json_digits8(p, &low);
+        if (SFT_UNLIKELY(n == 8)) {
+            return NULL;
+        }
+        v = v * pow10[n] + low;
+        p += n;
+    }
+    *value = v;
+    return p;
+}
+
+#endif

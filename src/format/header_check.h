@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * format/header_check.h - what a set of tensors must fulfil, once each of them was read. Private to
+ * src/format; the numbered invariants are in header_check.c.
+ */
+#ifndef SFT_FORMAT_HEADER_CHECK_H
+#define SFT_FORMAT_HEADER_CHECK_H
+
+#include "format/header.h"
+#include "format/scan.h"
+
+/* Takes the tensors in header order, as header_parse.c leaves them: pieces[i] holds begin and
+ * end (relative, in offset and nbytes), tensor.reserved the position of the name's opening quote in the text. Leaves them in file order,
+ * checked, indexed by name, with absolute offsets and reserved zero.
+ * memory_left: bytes that the index may take, UINT64_MAX: no limit. On failure s->status is set. */
+bool sft__header_check(sft__header *header, sft_piece *pieces, sft__scan *s, uint64_t memory_left);
+
+#endif
