@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# demo.sh TOOL - real work on examples/model, a small transformer, each command printed before it runs.
+# Works on copies in build/demo. Every step's exit status is checked: a step that does not end as it
+# should ends the demo with exit 1.
+set -u
+cd "$(dirname "$0")/.." || exit 4
+tool=$(realpath "${1:-build/safetensors}")
+work=build/demo
+rm -rf "$work"
+mkdir -p "$work"
+cp -r examples/model "$work/model"
+chmod -R u+w "$work"
+cd "$work" || exit 4
+
+say() {
+    printf '\n## %s\n' "$*"
+}
+# step WANTED-STATUS COMMAND...: prints the command as one would type it, runs it, checks the status
+step() {
+    local wanted=$1 status
+    shift
+    printf '$ safetensors'
+    printf ' %s' "$@"
+    printf '\n'
+    "$tool" "$@"
+    status=$?
+    if [ "$status" -ne "$wanted" ]; then
+        echo "demo: exit status $status, wanted $wanted" >&2
+        exit 1
+    fi
+    if [ "$wanted" -ne 0 ]; then
+        printf '(exit status %d)\n' "$status"
+    fi
+}
+same() { # two files that must be equal
+    cmp -s "$1" "$2" || { echo "demo: $1 and $2 differ" >&2; exit 1; }
+    echo "$1 and $2 are the same, byte for byte"
+}
+
+say "What is in the model? A folder of shards is one catalog."
+step 0 ls --fold model
+say "Are its files valid?"
+step 0 check model/*.safetensors
+say "One tensor: facts, statistics, values"
+step 0 show model 'model.layers.0.self_attn.q_proj.weight'
+say "A slice into a NumPy file: every second row from the end, first 8 columns"
+step 0 get model 'model.embed_tokens.weight[::-2, :8]' -o rows.npy
+printf '$ ls -l rows.npy: %s bytes\n' "$(wc -c <rows.npy)"
+
+say "All tensors into one file, normal ones in F32, with digests for later"
+step 0 cp model one.safetensors --digest crc32c
+step 0 hash one.safetensors
+say "Are the two the same model? Different files, same tensors: yes"
+step 0 diff model one.safetensors
+
+say "Metadata: set, read, and what it cost"
+step 0 meta set one.safetensors license=apache-2.0 trained_on=nothing
+step 0 meta get one.safetensors license
+step 0 verify one.safetensors
+
+say "One bit flips on the disk ..."
+cp one.safetensors damaged.safetensors
+size=$(wc -c <damaged.safetensors)
+python3 - damaged.safetensors $((size / 2)) <<'PY' 2>/dev/null || printf '\377' | dd of=damaged.safetensors bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2]))
+    byte = f.read(1)[0]
+    f.seek(int(sys.argv[2]))
+    f.write(bytes([byte ^ 0x10]))
+PY
+step 0 check damaged.safetensors
+step 1 verify damaged.safetensors
+step 1 diff one.safetensors damaged.safetensors
+
+say "Broken files are named, with the place"
+head -c $((size - 1000)) one.safetensors >short.safetensors
+step 1 check short.safetensors
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 16060522496\n' >pointer.safetensors
+step 1 check pointer.safetensors
+
+say "Write: the first layer only, as F16, renamed"
+step 0 cp one.safetensors layer0.safetensors --select 'model.layers.0.*' --cast F16
+step 0 ls layer0.safetensors
+printf '\ndemo: done, everything as it should be\n'
