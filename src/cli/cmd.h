@@ -5,17 +5,17 @@
  * To add a command:
  *  1. Write cmd_<verb>.c with a static table of cli_opt (CLI_OPT_END closes it), a static
  *     `int run(cli *c)` and one `const cli_command cli_cmd_<verb>` that names both.
- *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, man page and
- *     completion of bash, zsh and fish follow from the tables; nothing else is to be registered.
- *  3. Operands are c->operands[0 .. operand_count); "-" is standard input. Open with cli_open(), which
- *     reports by itself (message, hint, exit status); just go on with the next operand on false.
+ *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, man page
+ * and completion of bash, zsh and fish follow from the tables; nothing else is to be registered.
+ *  3. Operands are c->operands[0 .. operand_count); "-" is standard input. Open with cli_open(),
+ * which reports by itself (message, hint, exit status); just go on with the next operand on false.
  *  4. Data goes out with cli_put*, cli_json_* (out.h) or a cli_table; every string that came from a
- *     file through cli_put_escaped, cli_table_text or cli_json_text. Talk goes to stderr with cli_warn and
- *     cli_note.
- *  5. Pass cli_control(c, "label") to long operations (Ctrl-C, progress); cli_control_end(c) after them.
- *     Loops over many things ask cli_stopped(c) now and then.
- *  6. Failures: cli_fail(c, file, &err), or cli_answer(c, CLI_NO); the worst exit status wins. run()
- *     returns nothing: the status is in c. Usage errors: return cli_usage(c, "...").
+ *     file through cli_put_escaped, cli_table_text or cli_json_text. Talk goes to stderr with
+ * cli_warn and cli_note.
+ *  5. Pass cli_control(c, "label") to long operations (Ctrl-C, progress); cli_control_end(c) after
+ * them. Loops over many things ask cli_stopped(c) now and then.
+ *  6. Failures: cli_fail(c, file, &err), or cli_answer(c, CLI_NO); the worst exit status wins.
+ * run() returns nothing: the status is in c. Usage errors: return cli_usage(c, "...").
  *  7. Add golden runs in tests/cli/<theme>/ (tests/cli/README.md).
  */
 #ifndef SFT_CLI_CMD_H
@@ -31,10 +31,10 @@
 
 enum {
     CLI_OK = 0,
-    CLI_NO = 1,      /* the answer is no: invalid, different, missing */
-    CLI_USAGE = 2,   /* the command line makes no sense */
-    CLI_SYSTEM = 3,  /* system, network or write failure */
-    CLI_DEFECT = 4,  /* a defect of the tool or the library */
+    CLI_NO = 1,       /* the answer is no: invalid, different, missing */
+    CLI_USAGE = 2,    /* the command line makes no sense */
+    CLI_SYSTEM = 3,   /* system, network or write failure */
+    CLI_DEFECT = 4,   /* a defect of the tool or the library */
     CLI_STOPPED = 130 /* interrupted */
 };
 
@@ -60,20 +60,23 @@ typedef struct cli_opt {
     const char *help;    /* one sentence fragment, lower case, no full stop */
 } cli_opt;
 
-#define CLI_OPT_FLAG(name, letter, help) {name, letter, CLI_FLAG, NULL, NULL, help}
-#define CLI_OPT_ARG(type, name, letter, arg, help) {name, letter, type, arg, NULL, help}
-#define CLI_OPT_CHOICE(name, letter, arg, choices, help) \
-    {name, letter, CLI_CHOICE, arg, choices, help}
-#define CLI_OPT_END {NULL, 0, CLI_FLAG, NULL, NULL, NULL}
+#define CLI_OPT_FLAG(name, letter, help)                                                           \
+    { name, letter, CLI_FLAG, NULL, NULL, help }
+#define CLI_OPT_ARG(type, name, letter, arg, help)                                                 \
+    { name, letter, type, arg, NULL, help }
+#define CLI_OPT_CHOICE(name, letter, arg, choices, help)                                           \
+    { name, letter, CLI_CHOICE, arg, choices, help }
+#define CLI_OPT_END                                                                                \
+    { NULL, 0, CLI_FLAG, NULL, NULL, NULL }
 
 /* Options that several commands share: a command asks for them with these bits; --help, --quiet,
  * --verbose and --color belong to every command. */
-#define CLI_WITH_JSON 1u   /* --json; result in c->json */
-#define CLI_WITH_OUTPUT 2u /* -o, --output FILE: cli_text(c, "output") */
-#define CLI_WITH_FORCE 4u  /* -f, --force: c->force */
-#define CLI_WITH_LIMITS 8u /* --max-header-bytes: cli_open() obeys */
-#define CLI_WITH_JOBS 16u  /* -j, --jobs: cli_pool() obeys */
-#define CLI_WITH_SIZES 32u /* --iec, --si, --bytes: cli_put_size() obeys */
+#define CLI_WITH_JSON   1u  /* --json; result in c->json */
+#define CLI_WITH_OUTPUT 2u  /* -o, --output FILE: cli_text(c, "output") */
+#define CLI_WITH_FORCE  4u  /* -f, --force: c->force */
+#define CLI_WITH_LIMITS 8u  /* --max-header-bytes: cli_open() obeys */
+#define CLI_WITH_JOBS   16u /* -j, --jobs: cli_pool() obeys */
+#define CLI_WITH_SIZES  32u /* --iec, --si, --bytes: cli_put_size() obeys */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -137,7 +140,7 @@ const cli_opt *cli_option_at(const cli_command *command, size_t n);
 
 bool cli_flag(const cli *c, const char *name);
 const char *cli_text(const cli *c, const char *name); /* NULL if not given; CHOICE and FILE too */
-const char *cli_list(const cli *c, const char *name, size_t nth); /* NULL past the end */
+const char *cli_list(const cli *c, const char *name, size_t nth);        /* NULL past the end */
 uint64_t cli_number(const cli *c, const char *name, uint64_t otherwise); /* NUMBER and BYTES */
 double cli_real(const cli *c, const char *name, double otherwise);
 
@@ -151,8 +154,8 @@ bool cli_parse_bytes(const char *text, bool units, uint64_t *value);
 void cli_answer(cli *c, int status); /* raises the exit status to this one, if it is worse */
 int cli_status_of(int32_t status);   /* exit status for a sft_status */
 
-/* safetensors: FILE: at byte N: tensor "x": message, and a hint: line where the cause can be guessed.
- * Sets the exit status. file: operand, or NULL. */
+/* safetensors: FILE: at byte N: tensor "x": message, and a hint: line where the cause can be
+ * guessed. Sets the exit status. file: operand, or NULL. */
 void cli_fail(cli *c, const char *file, const sft_error *err);
 /* safetensors: COMMAND: message; sets exit status 2. */
 #if defined(__GNUC__)
@@ -191,9 +194,23 @@ bool cli_match(const char *pattern, const char *name, size_t name_len);
 /* Natural order: runs of digits compare as numbers. */
 int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len);
 
+/* ---------------------------------------------------------------- tensor.c */
+
+enum { CLI_SHAPE_ROOM = 512 };
+/* "[2, 3]"; beyond 16 dimensions the rest is only counted. Returns text. */
+const char *cli_shape(char text[CLI_SHAPE_ROOM], const uint64_t *shape, uint32_t rank);
+uint64_t cli_elements(const sft_tensor *tensor); /* product of the shape */
+/* Is the catalog one file, the operand itself? Otherwise tensors are told with their files. */
+bool cli_is_single(const sft_catalog *catalog, const char *operand);
+/* Path of a file of the catalog without the folder that the operand names. */
+const char *cli_relative(const sft_file *file, const char *operand);
+/* Warns of everything that an index and its folder disagree about. */
+void cli_warn_problems(cli *c, const sft_catalog *catalog, const char *operand);
+
 /* ---------------------------------------------------------------- progress.c */
 
-/* For one long operation: cancels it on Ctrl-C, and draws progress on a terminal after one second. */
+/* For one long operation: cancels it on Ctrl-C, and draws progress on a terminal after one second.
+ */
 const sft_control *cli_control(cli *c, const char *label);
 void cli_control_end(cli *c);
 /* Interrupted, or nobody reads our output any more. */

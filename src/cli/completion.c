@@ -36,7 +36,8 @@ static void bash_command(cli_out *o, const cli_command *command) {
             put_choices(o, opt->choices);
             cli_puts(o, "' -- \"$cur\")); return ;;\n");
         } else {
-            cli_puts(o, opt->type == CLI_FILE ? ") compopt -o default; return ;;\n" : ") return ;;\n");
+            cli_puts(o,
+                     opt->type == CLI_FILE ? ") compopt -o default; return ;;\n" : ") return ;;\n");
         }
     }
     cli_puts(o, "        esac\n        words='");
@@ -53,13 +54,15 @@ static void bash_command(cli_out *o, const cli_command *command) {
 }
 
 static void bash(cli_out *o) {
-    cli_puts(o, "# bash completion for safetensors; source it, or put it into\n"
-                "# ~/.local/share/bash-completion/completions/safetensors\n"
-                "_safetensors() {\n"
-                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words operands\n"
-                "    COMPREPLY=()\n"
-                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                "        COMPREPLY=($(compgen -W '");
+    cli_puts(
+        o,
+        "# bash completion for safetensors; source it, or put it into\n"
+        "# ~/.local/share/bash-completion/completions/safetensors\n"
+        "_safetensors() {\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words operands\n"
+        "    COMPREPLY=()\n"
+        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+        "        COMPREPLY=($(compgen -W '");
     put_commands(o);
     cli_puts(o, " --help --version' -- \"$cur\"))\n"
                 "        return\n"
@@ -182,8 +185,8 @@ static void fish_text(cli_out *o, const char *text) {
 }
 
 static void fish_option(cli_out *o, const cli_command *command, const cli_opt *opt) {
-    cli_printf(o, "complete -c safetensors -n '__fish_seen_subcommand_from %s' -l %s", command->name,
-               opt->name);
+    cli_printf(o, "complete -c safetensors -n '__fish_seen_subcommand_from %s' -l %s",
+               command->name, opt->name);
     if (opt->letter != 0) {
         cli_printf(o, " -s %c", opt->letter);
     }
@@ -204,12 +207,16 @@ static void fish_option(cli_out *o, const cli_command *command, const cli_opt *o
 static void fish(cli_out *o) {
     const cli_opt *opt;
 
-    cli_puts(o, "# fish completion for safetensors; put it into ~/.config/fish/completions/safetensors.fish\n"
-                "complete -c safetensors -n __fish_use_subcommand -f -l help -d 'show help'\n"
-                "complete -c safetensors -n __fish_use_subcommand -f -l version -d 'show the version'\n");
+    cli_puts(
+        o,
+        "# fish completion for safetensors; put it into "
+        "~/.config/fish/completions/safetensors.fish\n"
+        "complete -c safetensors -n __fish_use_subcommand -f -l help -d 'show help'\n"
+        "complete -c safetensors -n __fish_use_subcommand -f -l version -d 'show the version'\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
         const cli_command *command = cli_commands[i];
-        cli_printf(o, "complete -c safetensors -n __fish_use_subcommand -f -a %s -d ", command->name);
+        cli_printf(o, "complete -c safetensors -n __fish_use_subcommand -f -a %s -d ",
+                   command->name);
         fish_text(o, command->summary);
         cli_puts(o, "\n");
         for (size_t n = 0; (opt = cli_option_at(command, n)) != NULL; n++) {
@@ -248,8 +255,9 @@ const cli_command cli_cmd_completion = {
     .name = "completion",
     .operands = "bash|zsh|fish",
     .summary = "write a completion script for a shell",
-    .description = "Writes a script that teaches the shell the commands, options and arguments of this "
-                   "tool.",
+    .description =
+        "Writes a script that teaches the shell the commands, options and arguments of this "
+        "tool.",
     .examples = "source <(safetensors completion bash)\n"
                 "safetensors completion fish > ~/.config/fish/completions/safetensors.fish",
     .options = options,

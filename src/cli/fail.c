@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/fail.c - errors, warnings and the exit status. Everything goes to standard error in one shape, and
- * everything that may come from a file or an argument is escaped. Read cmd.h first.
+ * cli/fail.c - errors, warnings and the exit status. Everything goes to standard error in one
+ * shape, and everything that may come from a file or an argument is escaped. Read cmd.h first.
  */
 #include "cmd.h"
 #include "sys.h"

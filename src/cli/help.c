@@ -81,10 +81,11 @@ static void overview(cli *c) {
     }
     title(c, o, "Operands");
     cli_puts(o, "  ");
-    wrap(o,
-         "A .safetensors file, a model.safetensors.index.json, a folder that holds either, or - for "
-         "standard input.",
-         2, 2, HELP_COLUMNS);
+    wrap(
+        o,
+        "A .safetensors file, a model.safetensors.index.json, a folder that holds either, or - for "
+        "standard input.",
+        2, 2, HELP_COLUMNS);
     title(c, o, "Options");
     cli_puts(o, "  -h, --help    show this help; after a command: its own\n"
                 "  -V, --version show the version\n");
@@ -146,8 +147,9 @@ const cli_command cli_cmd_help = {
     .name = "help",
     .operands = "[COMMAND]",
     .summary = "show help for a command",
-    .description = "Shows what --help shows. With --man, writes the manual page instead: safetensors.1 "
-                   "without a command, else safetensors-COMMAND.1.",
+    .description =
+        "Shows what --help shows. With --man, writes the manual page instead: safetensors.1 "
+        "without a command, else safetensors-COMMAND.1.",
     .examples = "safetensors help ls\nsafetensors help --man ls | man -l -",
     .options = options,
     .max_operands = 1,

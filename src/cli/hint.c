@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/hint.c - the one line that says what a file that was refused probably is. Looks at the file's first
- * bytes through the library's own source, so that devices and pipes are never touched. Read cmd.h first.
+ * cli/hint.c - the one line that says what a file that was refused probably is. Looks at the file's
+ * first bytes through the library's own source, so that devices and pipes are never touched. Read
+ * cmd.h first.
  */
 #include "cmd.h"
 #include "sys.h"
@@ -16,12 +17,16 @@ typedef struct signature {
     const char *hint;
 } signature;
 
-#define SIGNATURE(text, hint) {text, sizeof text - 1, hint}
+#define SIGNATURE(text, hint)                                                                      \
+    { text, sizeof text - 1, hint }
 
 static const signature signatures[] = {
-    SIGNATURE("version https://git-lfs", "this is a Git LFS pointer, not the file itself: run git lfs pull"),
-    SIGNATURE("PK\003\004", "this is a zip archive, probably a PyTorch checkpoint (.pt, .bin): convert it first"),
-    SIGNATURE("\x80\002", "this is a Python pickle, probably an old PyTorch checkpoint: convert it first"),
+    SIGNATURE("version https://git-lfs",
+              "this is a Git LFS pointer, not the file itself: run git lfs pull"),
+    SIGNATURE("PK\003\004",
+              "this is a zip archive, probably a PyTorch checkpoint (.pt, .bin): convert it first"),
+    SIGNATURE("\x80\002",
+              "this is a Python pickle, probably an old PyTorch checkpoint: convert it first"),
     SIGNATURE("\x80\003", "this is a Python pickle: convert it first"),
     SIGNATURE("\x80\004\x95", "this is a Python pickle: convert it first"),
     SIGNATURE("GGUF", "this is a GGUF file (llama.cpp), not safetensors"),
@@ -30,15 +35,20 @@ static const signature signatures[] = {
     SIGNATURE("\x1f\x8b", "this file is compressed with gzip: unpack it first"),
     SIGNATURE("\x28\xb5\x2f\xfd", "this file is compressed with zstd: unpack it first"),
     SIGNATURE("BZh", "this file is compressed with bzip2: unpack it first"),
-    SIGNATURE("\xfd" "7zXZ", "this file is compressed with xz: unpack it first"),
-    SIGNATURE("\x7f" "ELF", "this is a program, not a weight file"),
+    SIGNATURE("\xfd"
+              "7zXZ",
+              "this file is compressed with xz: unpack it first"),
+    SIGNATURE("\x7f"
+              "ELF",
+              "this is a program, not a weight file"),
 };
 
 static bool starts_as_html(const char *head, size_t len) {
     static const char *const starts[] = {"<!doctype", "<html", "<head", "<?xml"};
     size_t at = 0;
 
-    while (at < len && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
+    while (at < len &&
+           (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
         at++;
     }
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
@@ -72,7 +82,8 @@ static const char *guess(const char *head, size_t len) {
         }
     }
     if (starts_as_html(head, len)) {
-        return "this is a web page: the download link gave an error or a login page instead of the file";
+        return "this is a web page: the download link gave an error or a login page instead of the "
+               "file";
     }
     if (head[0] == '{' || head[0] == '[') {
         return "this is JSON text without the 8 length bytes of a safetensors file";
@@ -108,7 +119,8 @@ static bool truncated(const sft_error *err, uint64_t size, char *hint, size_t ca
         (err->status != SFT_E_COVERAGE && err->status != SFT_E_HEADER_PAST_END)) {
         return false;
     }
-    (void)snprintf(hint, cap, "the file is cut short: %s of %s present; complete the download or copy",
+    (void)snprintf(hint, cap,
+                   "the file is cut short: %s of %s present; complete the download or copy",
                    cli_size(have, size, CLI_SI), cli_size(want, wanted, CLI_SI));
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/json.c - the streaming JSON writer. What it writes is plain JSON (RFC 8259) that is also safe to
- * show on a terminal. Read out.h first.
+ * cli/json.c - the streaming JSON writer. What it writes is plain JSON (RFC 8259) that is also safe
+ * to show on a terminal. Read out.h first.
  */
 #include "out.h"
 #include <math.h>
@@ -68,8 +68,8 @@ static void put_quoted(cli_out *o, const char *text, size_t len) {
     cli_put(o, "\"", 1);
     for (size_t i = 0; i < len;) {
         size_t plain = i;
-        while (plain < len && (unsigned char)text[plain] >= 0x20 && (unsigned char)text[plain] < 0x7f &&
-               text[plain] != '"' && text[plain] != '\\') {
+        while (plain < len && (unsigned char)text[plain] >= 0x20 &&
+               (unsigned char)text[plain] < 0x7f && text[plain] != '"' && text[plain] != '\\') {
             plain++;
         }
         cli_put(o, text + i, plain - i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/main.c - the command safetensors: the table of commands, and the way from arguments to exit status.
- * Read cmd.h first.
+ * cli/main.c - the command safetensors: the table of commands, and the way from arguments to exit
+ * status. Read cmd.h first.
  */
 #include "cmd.h"
 #include "sys.h"
@@ -10,7 +10,10 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_cmd_completion, &cli_cmd_help, NULL,
+    &cli_cmd_ls,
+    &cli_cmd_completion,
+    &cli_cmd_help,
+    NULL,
 };
 
 const cli_command *cli_command_find(const char *name) {
@@ -70,8 +73,8 @@ static void report_output(cli *c) {
 
     cli_flush(&c->out);
     if (c->out.failed != 0) {
-        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                            cli_sys_text(c->out.failed, text, sizeof text));
+        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0,
+                            "cannot write: %s", cli_sys_text(c->out.failed, text, sizeof text));
         cli_fail(c, "standard output", &err);
     }
 }

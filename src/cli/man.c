@@ -3,6 +3,7 @@
  * cli/man.c - manual pages in man(7) form, from the tables. Read cmd.h first.
  */
 #include "cmd.h"
+#include <stdio.h>
 #include <string.h>
 
 /* Text with what troff would take as a command made harmless. */
@@ -32,11 +33,13 @@ static void troff_text(cli_out *o, const char *text) {
 }
 
 static void head(cli_out *o, const char *name, const char *summary) {
-    cli_puts(o, ".\\\" Generated from the option tables of the tool; do not edit.\n.TH \"SAFETENSORS");
+    cli_puts(o,
+             ".\\\" Generated from the option tables of the tool; do not edit.\n.TH \"SAFETENSORS");
     for (const char *s = name; *s != '\0'; s++) {
         cli_printf(o, "%c", *s >= 'a' && *s <= 'z' ? *s - 'a' + 'A' : *s);
     }
-    cli_printf(o, "\" 1 \"\" \"libsafetensors %s\" \"User Commands\"\n.SH NAME\nsafetensors", sft_version());
+    cli_printf(o, "\" 1 \"\" \"libsafetensors %s\" \"User Commands\"\n.SH NAME\nsafetensors",
+               sft_version());
     troff_text(o, name);
     cli_puts(o, " \\- ");
     troff_text(o, summary);
@@ -53,7 +56,8 @@ static void exit_status(cli_out *o) {
                 ".TP\n.B 130\ninterrupted\n"
                 ".PP\nWith several operands the worst one counts.\n"
                 ".SH ENVIRONMENT\n"
-                ".TP\n.B NO_COLOR\nif set and not empty, no colour is used unless \\-\\-color=always is given\n");
+                ".TP\n.B NO_COLOR\nif set and not empty, no colour is used unless "
+                "\\-\\-color=always is given\n");
 }
 
 static void option_item(cli_out *o, const cli_opt *opt) {
@@ -74,9 +78,9 @@ static void option_item(cli_out *o, const cli_opt *opt) {
 
 static void page(cli_out *o, const cli_command *command) {
     const cli_opt *opt;
-    char name[40] = "-";
+    char name[40];
 
-    strncat(name, command->name, sizeof name - 2);
+    (void)snprintf(name, sizeof name, "-%s", command->name);
     head(o, name, command->summary);
     cli_printf(o, ".SH SYNOPSIS\n.B safetensors %s\n[\\fIOPTION\\fR]...\n", command->name);
     troff_text(o, command->operands);
@@ -103,12 +107,15 @@ void cli_man(cli *c, const cli_command *command) {
         return;
     }
     head(o, "", "look into, check, read and change safetensors files");
-    cli_puts(o, ".SH SYNOPSIS\n.B safetensors\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
-                ".SH DESCRIPTION\n"
-                "An operand is a .safetensors file, an index (model.safetensors.index.json), a folder that\n"
-                "holds either, or \\- for standard input. Data goes to standard output, everything else to\n"
-                "standard error. Whatever comes from a file is escaped before it is printed.\n"
-                ".SH COMMANDS\n");
+    cli_puts(
+        o, ".SH SYNOPSIS\n.B safetensors\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
+           ".SH DESCRIPTION\n"
+           "An operand is a .safetensors file, an index (model.safetensors.index.json), a folder "
+           "that\n"
+           "holds either, or \\- for standard input. Data goes to standard output, everything else "
+           "to\n"
+           "standard error. Whatever comes from a file is escaped before it is printed.\n"
+           ".SH COMMANDS\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
         cli_printf(o, ".TP\n.BR safetensors\\-%s (1)\n", cli_commands[i]->name);
         troff_text(o, cli_commands[i]->summary);

@@ -114,8 +114,9 @@ bool cli_match(const char *pattern, const char *name, size_t name_len) {
 
     while (i < name_len) {
         size_t used;
-        const size_t n =
-            *pattern == '\0' || *pattern == '*' ? 0 : match_one(pattern, name + i, name_len - i, &used);
+        const size_t n = *pattern == '\0' || *pattern == '*'
+                             ? 0
+                             : match_one(pattern, name + i, name_len - i, &used);
         if (n > 0) {
             pattern += n;
             i += used;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/opt.c - the argument parser over a command's option table. Long options are never abbreviated;
- * --opt=value and --opt value; short ones may be joined (-qv, -oFILE); options and operands may be mixed;
+ * cli/opt.c - the argument parser over a command's option table. Long options are never
+ * abbreviated;
+ * --opt=value and --opt value; short ones may be joined (-qv, -oFILE); options and operands may be
+ * mixed;
  * "--" ends options. Read cmd.h first.
  */
 #include "cmd.h"
@@ -16,12 +18,14 @@ typedef struct shared_option {
 
 static const shared_option shared_options[] = {
     {CLI_WITH_JSON, CLI_OPT_FLAG("json", 0, "write JSON")},
-    {CLI_WITH_OUTPUT, CLI_OPT_ARG(CLI_FILE, "output", 'o', "FILE", "write to FILE; - is standard output")},
+    {CLI_WITH_OUTPUT,
+     CLI_OPT_ARG(CLI_FILE, "output", 'o', "FILE", "write to FILE; - is standard output")},
     {CLI_WITH_FORCE, CLI_OPT_FLAG("force", 'f', "overwrite a file that exists")},
     {CLI_WITH_SIZES, CLI_OPT_FLAG("iec", 0, "sizes in KiB, MiB, GiB (default)")},
     {CLI_WITH_SIZES, CLI_OPT_FLAG("si", 0, "sizes in kB, MB, GB")},
     {CLI_WITH_SIZES, CLI_OPT_FLAG("bytes", 0, "sizes in bytes")},
-    {CLI_WITH_JOBS, CLI_OPT_ARG(CLI_NUMBER, "jobs", 'j', "N", "use N threads (default: one per processor)")},
+    {CLI_WITH_JOBS,
+     CLI_OPT_ARG(CLI_NUMBER, "jobs", 'j', "N", "use N threads (default: one per processor)")},
     {CLI_WITH_LIMITS, CLI_OPT_ARG(CLI_BYTES, "max-header-bytes", 0, "SIZE",
                                   "largest header to accept (default 100,000,000)")},
     {0, CLI_OPT_CHOICE("color", 0, "WHEN", "auto|always|never",
@@ -294,8 +298,8 @@ static void apply_common(cli *c) {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
     const bool automatic = when == NULL || strcmp(when, "auto") == 0;
-    const bool wanted = (no_color == NULL || no_color[0] == '\0') &&
-                        (term == NULL || strcmp(term, "dumb") != 0);
+    const bool wanted =
+        (no_color == NULL || no_color[0] == '\0') && (term == NULL || strcmp(term, "dumb") != 0);
 
     c->json = cli_flag(c, "json");
     c->quiet = cli_flag(c, "quiet");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/out.c - the buffered standard output, text widths and sizes. A closed pipe makes it silent; any
- * other failure is remembered and reported once, by main. Read out.h first.
+ * cli/out.c - the buffered standard output, text widths and sizes. A closed pipe makes it silent;
+ * any other failure is remembered and reported once, by main. Read out.h first.
  */
 #include "out.h"
 #include "sys.h"
@@ -72,7 +72,8 @@ void cli_put_escaped(cli_out *o, const char *text, size_t len) {
     for (size_t i = 0; i < len;) {
         size_t n = len - i < ESCAPE_STEP ? len - i : ESCAPE_STEP;
         /* end between characters: a sequence has at most 3 continuation bytes */
-        for (size_t k = 0; k < 3 && i + n < len && ((unsigned char)text[i + n] & 0xc0) == 0x80; k++) {
+        for (size_t k = 0; k < 3 && i + n < len && ((unsigned char)text[i + n] & 0xc0) == 0x80;
+             k++) {
             n++;
         }
         cli_put(o, room, sft_escape(room, sizeof room, text + i, n));
@@ -122,17 +123,17 @@ static bool in_ranges(uint32_t cp, const range *ranges, size_t count) {
 
 static size_t char_width(uint32_t cp) {
     /* Combining marks and variation selectors. */
-    static const range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},  {0x610, 0x61a},
-                                 {0x64b, 0x65f},   {0x93c, 0x93c},   {0x94d, 0x94d},  {0xe31, 0xe31},
-                                 {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
-                                 {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xe0100, 0xe01ef}};
+    static const range none[] = {
+        {0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
+        {0x64b, 0x65f},   {0x93c, 0x93c},   {0x94d, 0x94d},   {0xe31, 0xe31},
+        {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
+        {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xe0100, 0xe01ef}};
     /* East Asian wide and full width, emoji (Unicode Annex 11). */
-    static const range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x33ff},
-                                 {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xa000, 0xa4cf},
-                                 {0xa960, 0xa97f},   {0xac00, 0xd7a3},   {0xf900, 0xfaff},
-                                 {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},
-                                 {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff},
-                                 {0x20000, 0x3fffd}};
+    static const range wide[] = {
+        {0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x33ff},   {0x3400, 0x4dbf},
+        {0x4e00, 0x9fff},   {0xa000, 0xa4cf},   {0xa960, 0xa97f},   {0xac00, 0xd7a3},
+        {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},
+        {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
 
     if (cp < 0x300) {
         return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/out.h - standard output: a buffered writer that falls silent when its reader has gone, escaping, a
- * streaming JSON writer, aligned tables, sizes for people. Read cmd.h first.
+ * cli/out.h - standard output: a buffered writer that falls silent when its reader has gone,
+ * escaping, a streaming JSON writer, aligned tables, sizes for people. Read cmd.h first.
  */
 #ifndef SFT_CLI_OUT_H
 #define SFT_CLI_OUT_H
@@ -33,7 +33,8 @@ void cli_flush(cli_out *o);
 
 /* Terminal columns that already escaped UTF-8 takes. */
 size_t cli_width(const char *text, size_t len);
-/* One character of valid UTF-8 (len >= 1): its code point and length; invalid bytes give 0xfffd, 1. */
+/* One character of valid UTF-8 (len >= 1): its code point and length; invalid bytes give 0xfffd, 1.
+ */
 uint32_t cli_decode(const char *text, size_t len, size_t *used);
 
 /* ---------------------------------------------------------------- sizes */
@@ -98,10 +99,10 @@ void cli_table_reset(cli_table *t);
 
 /* ---------------------------------------------------------------- colour */
 
-#define CLI_BOLD "\033[1m"
-#define CLI_DIM "\033[2m"
-#define CLI_RED "\033[31m"
-#define CLI_GREEN "\033[32m"
+#define CLI_BOLD   "\033[1m"
+#define CLI_DIM    "\033[2m"
+#define CLI_RED    "\033[31m"
+#define CLI_GREEN  "\033[32m"
 #define CLI_YELLOW "\033[33m"
 #define CLI_NORMAL "\033[0m"
 

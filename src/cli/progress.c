@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/progress.c - Ctrl-C and the progress line, both through the library's sft_control. The line appears
- * after one second, on standard error, if that is a terminal; it is wiped at the end. Read cmd.h first.
+ * cli/progress.c - Ctrl-C and the progress line, both through the library's sft_control. The line
+ * appears after one second, on standard error, if that is a terminal; it is wiped at the end. Read
+ * cmd.h first.
  */
 #include "cmd.h"
 #include "sys.h"

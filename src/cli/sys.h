@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/sys.h - what the tool needs of the operating system; sys_posix.c and sys_win.c. Paths are UTF-8
- * everywhere. Functions that can fail return 0 or an error number (errno; GetLastError on Windows).
+ * cli/sys.h - what the tool needs of the operating system; sys_posix.c and sys_win.c. Paths are
+ * UTF-8 everywhere. Functions that can fail return 0 or an error number (errno; GetLastError on
+ * Windows).
  */
 #ifndef SFT_CLI_SYS_H
 #define SFT_CLI_SYS_H
@@ -32,12 +33,13 @@ typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_
 cli_kind cli_sys_kind(const char *path); /* follows links */
 bool cli_sys_same_file(const char *a, const char *b);
 
-/* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an error
- * number. */
+/* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an
+ * error number. */
 typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_folder);
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx);
 
-/* A file that appears whole or not at all. One at a time; removed if the process exits without commit. */
+/* A file that appears whole or not at all. One at a time; removed if the process exits without
+ * commit. */
 typedef struct cli_sys_file {
     int fd;
     char *temp;

@@ -116,7 +116,12 @@ bool cli_sys_regular_fd(int fd) {
 }
 
 const char *cli_sys_text(int error, char *text, size_t cap) {
-    const char *cause = strerror(error);
+    char room[128] = "";
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    const char *cause = strerror_r(error, room, sizeof room);
+#else
+    const char *cause = strerror_r(error, room, sizeof room) == 0 ? room : "unknown error";
+#endif
     const size_t len = strlen(cause) < cap ? strlen(cause) : cap - 1;
 
     memcpy(text, cause, len);
@@ -132,13 +137,16 @@ cli_kind cli_sys_kind(const char *path) {
     if (stat(path, &st) != 0) {
         return CLI_KIND_NONE;
     }
-    return S_ISREG(st.st_mode) ? CLI_KIND_FILE : S_ISDIR(st.st_mode) ? CLI_KIND_FOLDER : CLI_KIND_OTHER;
+    return S_ISREG(st.st_mode)   ? CLI_KIND_FILE
+           : S_ISDIR(st.st_mode) ? CLI_KIND_FOLDER
+                                 : CLI_KIND_OTHER;
 }
 
 bool cli_sys_same_file(const char *a, const char *b) {
     struct stat sa;
     struct stat sb;
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
 }
 
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
@@ -226,9 +234,7 @@ int cli_sys_commit(cli_sys_file *f, bool replace) {
         error = link(f->temp, f->path) == 0 ? 0 : errno;
         if (error == EPERM || error == ENOTSUP || error == EOPNOTSUPP) { /* no hard links here */
             struct stat st;
-            error = lstat(f->path, &st) == 0           ? EEXIST
-                    : rename(f->temp, f->path) == 0 ? 0
-                                                       : errno;
+            error = lstat(f->path, &st) == 0 ? EEXIST : rename(f->temp, f->path) == 0 ? 0 : errno;
         }
     }
     cli_sys_discard(f); /* the second name, or what failed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/sys_win.c - sys.h for Windows: UTF-16 underneath, UTF-8 above. Error numbers are GetLastError's.
- * Read sys.h first.
+ * cli/sys_win.c - sys.h for Windows: UTF-16 underneath, UTF-8 above. Error numbers are
+ * GetLastError's. Read sys.h first.
  */
 #ifdef _WIN32
 
@@ -151,9 +151,8 @@ bool cli_sys_regular_fd(int fd) {
 }
 
 const char *cli_sys_text(int error, char *text, size_t cap) {
-    const DWORD n =
-        FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, (DWORD)error,
-                       0, text, (DWORD)cap - 1, NULL);
+    const DWORD n = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL,
+                                   (DWORD)error, 0, text, (DWORD)cap - 1, NULL);
     size_t len = n;
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r' || text[len - 1] == '.')) {
         len--;
@@ -183,8 +182,8 @@ static bool identity(const char *path, BY_HANDLE_FILE_INFORMATION *info) {
     if (wide == NULL) {
         return false;
     }
-    const HANDLE h = CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                                 OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    const HANDLE h = CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                                 NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     free(wide);
     if (h != INVALID_HANDLE_VALUE) {
         good = GetFileInformationByHandle(h, info) != 0;
@@ -196,7 +195,8 @@ static bool identity(const char *path, BY_HANDLE_FILE_INFORMATION *info) {
 bool cli_sys_same_file(const char *a, const char *b) {
     BY_HANDLE_FILE_INFORMATION ia;
     BY_HANDLE_FILE_INFORMATION ib;
-    return identity(a, &ia) && identity(b, &ib) && ia.dwVolumeSerialNumber == ib.dwVolumeSerialNumber &&
+    return identity(a, &ia) && identity(b, &ib) &&
+           ia.dwVolumeSerialNumber == ib.dwVolumeSerialNumber &&
            ia.nFileIndexHigh == ib.nFileIndexHigh && ia.nFileIndexLow == ib.nFileIndexLow;
 }
 
@@ -245,11 +245,13 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
     }
     f->temp = malloc(size);
     for (unsigned tries = 0; f->temp != NULL && f->fd < 0 && tries < 100; tries++) {
-        (void)snprintf(f->temp, size, "%s.tmp%lx-%u", path, (unsigned long)GetCurrentProcessId(), tries);
+        (void)snprintf(f->temp, size, "%s.tmp%lx-%u", path, (unsigned long)GetCurrentProcessId(),
+                       tries);
         wchar_t *wide = to_wide(f->temp);
-        const HANDLE h = wide == NULL ? INVALID_HANDLE_VALUE
-                                      : CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE,
-                                                    NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+        const HANDLE h = wide == NULL
+                             ? INVALID_HANDLE_VALUE
+                             : CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE,
+                                           NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
         error = (int)GetLastError();
         free(wide);
         if (h == INVALID_HANDLE_VALUE && !cli_sys_exists_error(error)) {
@@ -277,8 +279,9 @@ int cli_sys_commit(cli_sys_file *f, bool replace) {
     (void)_close(f->fd);
     f->fd = -1;
     if (from != NULL && to != NULL) {
-        error = MoveFileExW(from, to, replace ? MOVEFILE_REPLACE_EXISTING : 0) != 0 ? 0
-                                                                                    : (int)GetLastError();
+        error = MoveFileExW(from, to, replace ? MOVEFILE_REPLACE_EXISTING : 0) != 0
+                    ? 0
+                    : (int)GetLastError();
     }
     free(from);
     free(to);

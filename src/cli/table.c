@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/table.c - tables: cells are kept in one buffer, then printed with columns as wide as their widest
- * cell on the screen. The last column is never padded. Read out.h first.
+ * cli/table.c - tables: cells are kept in one buffer, then printed with columns as wide as their
+ * widest cell on the screen. The last column is never padded. Read out.h first.
  */
 #include "cmd.h"
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLUMNS = 16 };
+/* A cell wider than WIDEST does not widen its column: else one huge name would pad every row. */
+enum { MAX_COLUMNS = 16, WIDEST = 160 };
 
 void cli_table_init(cli_table *t, size_t columns, const char *const *titles, uint32_t right) {
     memset(t, 0, sizeof *t);
@@ -88,7 +89,7 @@ void cli_table_print(cli_table *t, cli_out *o, bool color) {
     for (size_t i = 0; i < t->cells; i++) {
         const size_t width = cli_width(t->text + start, t->ends[i] - start);
         const size_t k = i % t->columns;
-        widths[k] = width > widths[k] ? width : widths[k];
+        widths[k] = width > widths[k] && width <= WIDEST ? width : widths[k];
         start = t->ends[i];
     }
     put_titles(t, o, widths, color);
@@ -99,7 +100,8 @@ void cli_table_print(cli_table *t, cli_out *o, bool color) {
         const bool right = (t->right >> k & 1) != 0;
         const size_t len = t->ends[i] - start;
         const size_t width = last && !right ? 0 : cli_width(t->text + start, len);
-        put_cell(o, t->text + start, len, last && !right ? 0 : widths[k] - width, right);
+        const size_t pad = (last && !right) || width >= widths[k] ? 0 : widths[k] - width;
+        put_cell(o, t->text + start, len, pad, right);
         cli_puts(o, last ? "\n" : "  ");
         start = t->ends[i];
     }

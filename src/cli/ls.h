@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/ls.h - between the parts of the ls command: rows, folding of numbered names, the tree by
+ * dots.
+ */
+#ifndef SFT_CLI_LS_H
+#define SFT_CLI_LS_H
+
+#include "cmd.h"
+
+/* One line of the listing: a tensor, or several alike that differ only in numbers in their names.
+ */
+typedef struct ls_row {
+    const char *name; /* raw, as in the file; of a folded row: made, with {0..31} or # */
+    size_t len;
+    char *owned;              /* name, when it was made */
+    const sft_tensor *tensor; /* the first */
+    uint64_t count;
+    uint64_t nbytes; /* of all */
+} ls_row;
+
+/* Puts rows together whose names differ only in whole numbers between dots and whose dtype and
+ * shape are equal. Works in place, keeps the order of first appearance; returns the new number of
+ * rows. */
+size_t cli_ls_fold(ls_row *rows, size_t count);
+
+/* Rows as an indented tree. Sorts them. */
+void cli_ls_tree(cli *c, ls_row *rows, size_t count);
+
+/* The cells that follow the name: dtype, shape, number (only with `counts`), size. */
+void cli_ls_facts(cli *c, cli_table *t, const ls_row *row, bool counts);
+
+#endif

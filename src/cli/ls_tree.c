@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/ls_tree.c - the listing as a tree by the dots in names. Rows are sorted; then each row prints
+ * the folders that it does not share with the row before. Depth is limited, since a name may be all
+ * dots. Read ls.h first.
+ */
+#include "ls.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 24 };
+
+/* Length of the part at `at`, the dot included; a {0..31} that folding made is no place to cut. */
+static size_t part_length(const ls_row *row, size_t at) {
+    bool inside = false;
+
+    for (size_t i = at; i < row->len; i++) {
+        if (row->owned != NULL && (row->name[i] == '{' || row->name[i] == '}')) {
+            inside = row->name[i] == '{';
+        }
+        if (row->name[i] == '.' && !inside) {
+            return i + 1 - at;
+        }
+    }
+    return row->len - at;
+}
+
+static int compare_rows(const void *left, const void *right) {
+    const ls_row *a = left;
+    const ls_row *b = right;
+    size_t i = 0;
+    size_t k = 0;
+
+    while (i < a->len && k < b->len) { /* part by part, so that a folder stays together */
+        const size_t na = part_length(a, i);
+        const size_t nb = part_length(b, k);
+        const int order = cli_natural(a->name + i, na, b->name + k, nb);
+        if (order != 0) {
+            return order;
+        }
+        i += na;
+        k += nb;
+    }
+    return i < a->len ? 1 : k < b->len ? -1 : 0;
+}
+
+static void put_name(cli_table *t, size_t depth, const char *name, size_t len) {
+    char *text = cli_alloc(2 * depth + len + 1, 1);
+
+    memset(text, ' ', 2 * depth);
+    memcpy(text + 2 * depth, name, len);
+    cli_table_text(t, text, 2 * depth + len);
+    free(text);
+}
+
+/* A folder: everything from `first` on that begins with the same `prefix` bytes. */
+static void put_folder(cli *c, cli_table *t, const ls_row *rows, size_t count, size_t first,
+                       size_t from, size_t prefix, size_t depth) {
+    uint64_t tensors = 0;
+    uint64_t nbytes = 0;
+    char number[32];
+    char size[32];
+
+    for (size_t i = first;
+         i < count && rows[i].len >= prefix && memcmp(rows[i].name, rows[first].name, prefix) == 0;
+         i++) {
+        tensors += rows[i].count;
+        nbytes += rows[i].nbytes;
+    }
+    put_name(t, depth, rows[first].name + from, prefix - from);
+    cli_table_cell(t, "%s", "");
+    cli_table_cell(t, "%s tensor%s", cli_grouped(number, tensors), tensors == 1 ? "" : "s");
+    cli_table_cell(t, "%s", "");
+    cli_table_cell(t, "%s", cli_size(size, nbytes, c->units));
+}
+
+/* Bytes of whole parts that two names have in common at the start. */
+static size_t shared(const ls_row *a, const ls_row *b) {
+    size_t at = 0;
+
+    while (at < a->len && at < b->len) {
+        const size_t na = part_length(a, at);
+        const size_t nb = part_length(b, at);
+        if (na != nb || at + na >= a->len || at + nb >= b->len ||
+            memcmp(a->name + at, b->name + at, na) != 0) {
+            break;
+        }
+        at += na;
+    }
+    return at;
+}
+
+void cli_ls_tree(cli *c, ls_row *rows, size_t count) {
+    static const char *const titles[] = {"name", "dtype", "shape", "", "size"};
+    cli_table t;
+
+    qsort(rows, count, sizeof *rows, compare_rows);
+    cli_table_init(&t, 5, titles, 1u << 4);
+    for (size_t i = 0; i < count && !cli_stopped(c); i++) {
+        const size_t common = i > 0 ? shared(&rows[i - 1], &rows[i]) : 0;
+        size_t depth = 0;
+        size_t at = 0;
+        while (depth < MAX_DEPTH) {
+            const size_t n = part_length(&rows[i], at);
+            if (at + n >= rows[i].len) {
+                break;
+            }
+            if (at >= common) {
+                put_folder(c, &t, rows, count, i, at, at + n, depth);
+            }
+            at += n;
+            depth++;
+        }
+        put_name(&t, depth, rows[i].name + at, rows[i].len - at);
+        cli_ls_facts(c, &t, &rows[i], true);
+    }
+    cli_table_print(&t, &c->out, c->color);
+    cli_table_reset(&t);
+}
