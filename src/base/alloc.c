@@ -128,7 +128,12 @@ static bool arena_add_chunk(sft__arena *arena, size_t need) {
     if (size < need) {
         size = need;
     }
+    arena->over_budget = false;
+    if (arena->budget != 0 && arena->total <= arena->budget && size > arena->budget - arena->total) {
+        size = need; /* no room to spare: exactly what is asked for */
+    }
     if (!sft__add64(arena->total, size, &total) || (arena->budget != 0 && total > arena->budget)) {
+        arena->over_budget = arena->budget != 0;
         return false;
     }
     chunk = sft__alloc(arena->allocator, size);

@@ -33,6 +33,7 @@ typedef struct sft__arena {
     size_t next_chunk;  /* size of the next chunk */
     uint64_t total;     /* bytes taken from the allocator */
     uint64_t budget;    /* ceiling for total, 0: none */
+    bool over_budget;   /* why the last failed allocation failed; false: no memory */
 } sft__arena;
 
 void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t budget);

@@ -40,9 +40,7 @@ const char *sft__scan_json_fault(sft__scan *s) {
 }
 
 const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
-    uint64_t total;
-    if (s->arena->budget != 0 &&
-        (!sft__add64(s->arena->total, size, &total) || total > s->arena->budget)) {
+    if (s->arena->over_budget) {
         s->status = sft__fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows");
     } else {
         s->status = sft__fail_nomem(s->err, (size_t)size);

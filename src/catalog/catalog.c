@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * catalog/catalog.c - questions to a catalog, and its end. Nothing here allocates, fails or writes.
+ */
+#include "catalog/catalog.h"
+
+void sft_catalog_close(sft_catalog *catalog) {
+    if (catalog == NULL) {
+        return;
+    }
+    const sft_allocator *a = catalog->allocator;
+    for (size_t i = 0; i < catalog->header_count; i++) {
+        sft__header_reset(&catalog->headers[i]);
+    }
+    for (size_t i = 0; i < catalog->source_count; i++) {
+        sft_source_close(catalog->sources[i]);
+    }
+    if (catalog->merged_names.slots != NULL) {
+        sft__strmap_reset(&catalog->merged_names);
+    }
+    if (catalog->alias_names.slots != NULL) {
+        sft__strmap_reset(&catalog->alias_names);
+    }
+    sft__arena_free(&catalog->arena);
+    if (catalog->file_room != 0) {
+        sft__free(a, catalog->files, catalog->file_room * sizeof *catalog->files);
+    }
+    if (catalog->source_room != 0) {
+        sft__free(a, catalog->sources, catalog->source_room * sizeof *catalog->sources);
+    }
+    if (catalog->problem_room != 0) {
+        sft__free(a, catalog->problems, catalog->problem_room * sizeof *catalog->problems);
+    }
+    if (catalog->header_room != 0) {
+        sft__free(a, catalog->headers, catalog->header_room * sizeof *catalog->headers);
+    }
+    sft__free(a, catalog, sizeof *catalog);
+}
+
+size_t sft_catalog_count(const sft_catalog *catalog) {
+    return catalog->tensor_count;
+}
+
+const sft_tensor *sft_catalog_at(const sft_catalog *catalog, size_t index) {
+    return index < catalog->tensor_count ? &catalog->tensors[index] : NULL;
+}
+
+const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name, size_t name_len) {
+    size_t index;
+
+    if (name == NULL && name_len != 0) {
+        return NULL;
+    }
+    index = sft__strmap_find(catalog->names, name, name_len);
+    if (index == SFT__STRMAP_NONE && catalog->alias_count != 0) {
+        index = sft__strmap_find(&catalog->alias_names, name, name_len);
+        index = index != SFT__STRMAP_NONE ? catalog->aliases[index].tensor : index;
+    }
+    return index != SFT__STRMAP_NONE ? &catalog->tensors[index] : NULL;
+}
+
+size_t sft_catalog_index_of(const sft_catalog *catalog, const sft_tensor *tensor) {
+    return (size_t)(tensor - catalog->tensors);
+}
+
+size_t sft_catalog_file_count(const sft_catalog *catalog) {
+    return catalog->file_count;
+}
+
+const sft_file *sft_catalog_file_at(const sft_catalog *catalog, size_t index) {
+    return index < catalog->file_count ? &catalog->files[index].info : NULL;
+}
+
+size_t sft_catalog_source_count(const sft_catalog *catalog) {
+    return catalog->source_count;
+}
+
+const sft_source *sft_catalog_source_at(const sft_catalog *catalog, size_t index) {
+    return index < catalog->source_count ? catalog->sources[index] : NULL;
+}
+
+size_t sft_catalog_metadata_count(const sft_catalog *catalog, size_t file) {
+    return file < catalog->file_count ? catalog->files[file].metadata_count : 0;
+}
+
+sft_status sft_catalog_metadata_at(const sft_catalog *catalog, size_t file, size_t index,
+                                   const char **key, size_t *key_len, const char **value,
+                                   size_t *value_len) {
+    if (index >= sft_catalog_metadata_count(catalog, file)) {
+        return SFT_E_RANGE;
+    }
+    const sft_metadata_entry *entry = &catalog->files[file].metadata[index];
+    if (key != NULL) {
+        *key = entry->key;
+    }
+    if (key_len != NULL) {
+        *key_len = entry->key_len;
+    }
+    if (value != NULL) {
+        *value = entry->value;
+    }
+    if (value_len != NULL) {
+        *value_len = entry->value_len;
+    }
+    return SFT_OK;
+}
+
+const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, const char *key,
+                                      size_t key_len, size_t *value_len) {
+    const size_t count = sft_catalog_metadata_count(catalog, file);
+    for (size_t i = 0; i < count; i++) {
+        const sft_metadata_entry *entry = &catalog->files[file].metadata[i];
+        if (entry->key_len == key_len && (key_len == 0 || memcmp(entry->key, key, key_len) == 0)) {
+            if (value_len != NULL) {
+                *value_len = entry->value_len;
+            }
+            return entry->value;
+        }
+    }
+    return NULL;
+}
+
+size_t sft_catalog_problem_count(const sft_catalog *catalog) {
+    return catalog->problem_count;
+}
+
+const sft_problem *sft_catalog_problem_at(const sft_catalog *catalog, size_t index) {
+    return index < catalog->problem_count ? &catalog->problems[index] : NULL;
+}
+
+size_t sft_catalog_alias_count(const sft_catalog *catalog) {
+    return catalog->alias_count;
+}
+
+const char *sft_catalog_alias_at(const sft_catalog *catalog, size_t index, size_t *name_len,
+                                 size_t *tensor_index) {
+    if (index >= catalog->alias_count) {
+        return NULL;
+    }
+    if (name_len != NULL) {
+        *name_len = catalog->aliases[index].name_len;
+    }
+    if (tensor_index != NULL) {
+        *tensor_index = catalog->aliases[index].tensor;
+    }
+    return catalog->aliases[index].name;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * catalog/catalog.h - the catalog object and how it is filled. Whoever fills one owns it alone until it is
+ * handed out; from then on nothing in it changes. A catalog over one file borrows the tensors and the name
+ * table of its only header; all others have merged ones in their arena.
+ */
+#ifndef SFT_CATALOG_CATALOG_H
+#define SFT_CATALOG_CATALOG_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strmap.h"
+#include "format/header.h"
+#include "io/source.h"
+#include <sft/extend.h>
+
+/* One file with its metadata (borrowed from a header, or in the arena). */
+typedef struct sft__catalog_file {
+    sft_file info;
+    const sft_metadata_entry *metadata;
+    size_t metadata_count;
+} sft__catalog_file;
+
+typedef struct sft__alias {
+    const char *name; /* name, len first: a sft__strmap can index them */
+    size_t name_len;
+    size_t tensor; /* index */
+} sft__alias;
+
+struct sft_catalog {
+    const sft_allocator *allocator;
+    const sft_tensor *tensors;
+    size_t tensor_count;
+    const sft__strmap *names; /* over tensors */
+    sft__catalog_file *files; /* &one_file, or allocated with room for file_room */
+    size_t file_count;
+    sft_source **sources; /* owned; &one_source, or allocated with room for source_room */
+    size_t source_count;
+    sft_problem *problems; /* allocated with room for problem_room */
+    size_t problem_count;
+    const sft__alias *aliases; /* in the arena */
+    size_t alias_count;
+
+    sft__header *headers; /* owned; &one_header, or allocated with room for header_room */
+    size_t header_count;
+    sft__strmap merged_names;
+    sft__strmap alias_names;
+    sft__arena arena;
+    size_t file_room; /* 0: not allocated; so the others */
+    size_t source_room;
+    size_t problem_room;
+    size_t header_room;
+    sft__catalog_file one_file;
+    sft_source *one_source;
+    sft__header one_header;
+};
+
+/* Options as this version of the library knows them, whatever the caller was compiled against: defaults
+ * filled in. `open.limits` points at `limits`. */
+typedef struct sft__open {
+    sft_open_options open;
+    sft_limits limits;
+} sft__open;
+sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_error *err);
+
+/* An empty catalog. */
+sft_status sft__catalog_new(sft_catalog **out, const sft__open *options, sft_error *err);
+
+/* Reads and parses the header behind a source. */
+sft_status sft__header_read(sft__header *out, const sft_source *source, const sft__open *options,
+                            sft_error *err);
+
+/* The facts of a file that was just read. */
+void sft__file_describe(sft__catalog_file *out, const sft__header *header, const sft_source *source,
+                        uint32_t source_index);
+
+/* Makes the catalog one over this single source. The source is taken over in every case. */
+sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft__open *options,
+                             sft_error *err);
+
+/* Heap that a parsed header holds. */
+uint64_t sft__header_memory(const sft__header *header);
+
+#endif

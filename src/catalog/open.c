@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled here,
+ * with as few system calls as can be: open, fstat, one read of the beginning, one of the rest of a header
+ * that is longer. Folders and index files are in folder.c.
+ */
+#include "base/checked.h"
+#include "catalog/catalog.h"
+
+enum {
+    FILE_FIRST = 4096,          /* read at once from a file: holds most small headers */
+    REMOTE_FIRST = 64 * 1024 /* where every read is a round trip: holds nearly all */
+};
+
+sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_error *err) {
+    const size_t least = offsetof(sft_open_options, allocator) + sizeof options->allocator;
+
+    memset(out, 0, sizeof *out);
+    if (options != NULL) {
+        if (options->struct_size < least) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(&out->open, options,
+               options->struct_size < sizeof out->open ? options->struct_size : sizeof out->open);
+    }
+    if (out->open.limits != NULL) {
+        const sft_limits *limits = out->open.limits;
+        if (limits->struct_size < offsetof(sft_limits, header_bytes) + sizeof limits->header_bytes) {
+            return sft__fail(err, SFT_E_ARG, "limits without struct_size: use SFT_INIT");
+        }
+        memcpy(&out->limits, limits,
+               limits->struct_size < sizeof out->limits ? limits->struct_size : sizeof out->limits);
+    }
+    if ((out->open.flags & ~(SFT_OPEN_INCOMPLETE | SFT_OPEN_STRICT)) != 0) {
+        return sft__fail(err, SFT_E_ARG, "unknown flags in open options");
+    }
+    if (out->open.access != SFT_ACCESS_AUTO && out->open.access != SFT_ACCESS_READ &&
+        out->open.access != SFT_ACCESS_MAP) {
+        return sft__fail(err, SFT_E_ARG, "unknown access in open options");
+    }
+    out->open.struct_size = sizeof out->open;
+    out->limits.struct_size = sizeof out->limits;
+    out->limits.header_bytes = out->limits.header_bytes == 0 ? 100000000
+                               : out->limits.header_bytes > UINT32_MAX
+                                   ? UINT32_MAX
+                                   : out->limits.header_bytes;
+    out->limits.tensors = out->limits.tensors == 0 || out->limits.tensors > UINT32_MAX
+                              ? UINT32_MAX
+                              : out->limits.tensors;
+    out->limits.rank = out->limits.rank == 0 ? 1024 : out->limits.rank;
+    out->limits.shards = out->limits.shards == 0 ? 65536 : out->limits.shards;
+    out->open.limits = &out->limits;
+    return SFT_OK;
+}
+
+sft_status sft__catalog_new(sft_catalog **out, const sft__open *options, sft_error *err) {
+    sft_catalog *catalog = sft__alloc_zero(options->open.allocator, sizeof *catalog);
+    if (catalog == NULL) {
+        return sft__fail_nomem(err, sizeof *catalog);
+    }
+    catalog->allocator = sft__allocator(options->open.allocator);
+    sft__arena_init(&catalog->arena, catalog->allocator, options->limits.memory_bytes);
+    catalog->names = &catalog->merged_names;
+    *out = catalog;
+    return SFT_OK;
+}
+
+uint64_t sft__header_memory(const sft__header *header) {
+    return header->arena.total + header->text_size +
+           (uint64_t)header->names.slot_count * sizeof *header->names.slots;
+}
+
+/* Reads the header's length and text. `first` is room for what is read at once. */
+static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
+                            uint8_t *first, size_t first_room, const sft__open *options,
+                            sft_error *err) {
+    const uint64_t size = sft_source_size(source);
+    const size_t first_len = size < first_room ? (size_t)size : first_room;
+    size_t text_size;
+    size_t have;
+
+    SFT_TRY(sft_source_read(source, 0, first, first_len, err));
+    SFT_TRY(sft__header_length(first, first_len < 8 ? first_len : 8, size, &options->limits,
+                               header_bytes, err));
+    /* cannot overflow: header_bytes <= limits.header_bytes < 2^32 */
+    if (options->limits.memory_bytes != 0 &&
+        *header_bytes + SFT__HEADER_SLACK > options->limits.memory_bytes) {
+        return sft__fail(err, SFT_E_LIMIT,
+                         "the header needs %llu bytes of memory, the limit is %llu",
+                         (unsigned long long)(*header_bytes + SFT__HEADER_SLACK),
+                         (unsigned long long)options->limits.memory_bytes);
+    }
+    if (!sft__size_from_u64(*header_bytes + SFT__HEADER_SLACK, &text_size) ||
+        (*text = sft__alloc(options->open.allocator, text_size)) == NULL) {
+        return sft__fail_nomem(err, (size_t)*header_bytes);
+    }
+    have = text_size - SFT__HEADER_SLACK; /* header_length saw 8 bytes, so first_len >= 8 */
+    have = have < first_len - 8 ? have : first_len - 8;
+    memcpy(*text, first + 8, have);
+    const sft_status status = sft_source_read(source, 8 + (uint64_t)have, *text + have,
+                                              text_size - SFT__HEADER_SLACK - have, err);
+    if (status != SFT_OK) {
+        sft__free(options->open.allocator, *text, text_size);
+        *text = NULL;
+    }
+    return status;
+}
+
+sft_status sft__header_read(sft__header *out, const sft_source *source, const sft__open *options,
+                            sft_error *err) {
+    uint8_t first[FILE_FIRST];
+    char *text = NULL;
+    uint64_t header_bytes = 0;
+
+    if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0) {
+        uint8_t *far_first = sft__alloc(options->open.allocator, REMOTE_FIRST);
+        if (far_first == NULL) {
+            return sft__fail_nomem(err, REMOTE_FIRST);
+        }
+        const sft_status status =
+            text_read(&text, &header_bytes, source, far_first, REMOTE_FIRST, options, err);
+        sft__free(options->open.allocator, far_first, REMOTE_FIRST);
+        SFT_TRY(status);
+    } else {
+        SFT_TRY(text_read(&text, &header_bytes, source, first, sizeof first, options, err));
+    }
+    return sft__header_parse(out, text, header_bytes, sft_source_size(source), &options->open, err);
+}
+
+void sft__file_describe(sft__catalog_file *out, const sft__header *header, const sft_source *source,
+                        uint32_t source_index) {
+    memset(out, 0, sizeof *out);
+    out->info.path = sft_source_name(source);
+    out->info.size = header->file_size;
+    out->info.header_bytes = header->header_bytes;
+    out->info.data_offset = 8 + header->header_bytes;
+    out->info.data_bytes = header->file_size - out->info.data_offset;
+    out->info.tensor_count = header->tensor_count;
+    out->info.source = source_index;
+    out->info.has_metadata = header->has_metadata ? 1 : 0;
+    out->metadata = header->metadata;
+    out->metadata_count = header->metadata_count;
+}
+
+sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft__open *options,
+                             sft_error *err) {
+    catalog->one_source = source;
+    catalog->sources = &catalog->one_source;
+    catalog->source_count = 1;
+    SFT_TRY(sft__header_read(&catalog->one_header, source, options, err));
+    catalog->headers = &catalog->one_header;
+    catalog->header_count = 1;
+    catalog->tensors = catalog->one_header.tensors;
+    catalog->tensor_count = catalog->one_header.tensor_count;
+    catalog->names = &catalog->one_header.names;
+    sft__file_describe(&catalog->one_file, &catalog->one_header, source, 0);
+    catalog->files = &catalog->one_file;
+    catalog->file_count = 1;
+    return SFT_OK;
+}
+
+static sft_status open_file(sft_catalog *catalog, sft__handle file, const sft__stat *st,
+                            const char *path, const sft__open *options, sft_error *err) {
+    sft_source *source;
+
+    SFT_TRY(sft__source_from_handle(&source, file, st, path, options->open.access,
+                                    options->open.allocator, err));
+    return sft__catalog_fill(catalog, source, options, err);
+}
+
+/* Hands the catalog out if all went well, else ends it. */
+static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status) {
+    if (status == SFT_OK) {
+        *out = catalog;
+    } else {
+        sft_catalog_close(catalog);
+    }
+    return status;
+}
+
+static sft_status begin(sft_catalog **out, sft__open *options, const sft_open_options *given,
+                        sft_catalog **catalog, sft_error *err) {
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
+    *out = NULL;
+    SFT_TRY(sft__open_read(options, given, err));
+    return sft__catalog_new(catalog, options, err);
+}
+
+sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
+                            sft_error *err) {
+    sft__open o;
+    sft_catalog *catalog = NULL;
+    sft__handle file;
+    sft__stat st;
+    sft_status status;
+
+    SFT_TRY(begin(out, &o, options, &catalog, err));
+    if (path == NULL) {
+        return finish(out, catalog, sft__fail(err, SFT_E_ARG, "path is NULL"));
+    }
+    status = sft__file_open(path, &file, &st, err);
+    if (status == SFT_OK) {
+        status = open_file(catalog, file, &st, path, &o, err);
+    }
+    return finish(out, catalog, status);
+}
+
+/* Takes the source over in every case. */
+static sft_status open_source(sft_catalog **out, sft_source *source, const sft_open_options *options,
+                              sft_error *err) {
+    sft__open o;
+    sft_catalog *catalog = NULL;
+    const sft_status status = begin(out, &o, options, &catalog, err);
+
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    return finish(out, catalog, sft__catalog_fill(catalog, source, &o, err));
+}
+
+sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
+                                   const sft_open_options *options, sft_error *err) {
+    sft__open o;
+    sft_source *source;
+
+    if (out != NULL) {
+        *out = NULL;
+    }
+    SFT_TRY(sft__open_read(&o, options, err));
+    SFT_TRY(sft_source_open_memory(&source, data, size, o.open.allocator, err));
+    return open_source(out, source, options, err);
+}
+
+sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
+                               sft_error *err) {
+    sft__open o;
+    sft_source *source;
+
+    if (out != NULL) {
+        *out = NULL;
+    }
+    SFT_TRY(sft__open_read(&o, options, err));
+    SFT_TRY(sft_source_open_fd(&source, fd, o.open.access, o.open.allocator, err));
+    return open_source(out, source, options, err);
+}
+
+sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
+                                   const sft_open_options *options, sft_error *err) {
+    if (source == NULL) {
+        if (out != NULL) {
+            *out = NULL;
+        }
+        return sft__fail(err, SFT_E_ARG, "source is NULL");
+    }
+    return open_source(out, source, options, err);
+}
