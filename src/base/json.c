@@ -73,7 +73,7 @@ static const char *read_escape(sft__json *j, const char *p, uint32_t *cp) {
     return p + 12;
 }
 
-const char *sft__json_string(sft__json *j, const char *p, sft__json_str *out) {
+const char *sft__json_read(sft__json *j, const char *p, sft__json_str *out) {
     const char *q = sft__json_plain_end(p + 1);
 
     out->raw = p + 1;
@@ -147,6 +147,21 @@ bool sft__json_is(const sft__json_str *s, const char *text, size_t len) {
         at += n;
     }
     return at == len;
+}
+
+const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s, size_t *len) {
+    char *copy;
+    if (!s->escaped) {
+        *len = s->len;
+        raw[s->len] = '\0';
+        return raw;
+    }
+    copy = sft__arena_alloc(arena, s->len + 1, 1); /* a decoded string is shorter */
+    if (copy != NULL) {
+        *len = sft__json_decode(copy, s);
+        copy[*len] = '\0';
+    }
+    return copy;
 }
 
 /* ---------------------------------------------------------------- numbers */
@@ -270,7 +285,7 @@ static const char *skip_scalar(sft__json *j, const char *p) {
     sft__json_str s;
     sft__json_num n;
     if (*p == '"') {
-        return sft__json_string(j, p, &s);
+        return sft__json_read(j, p, &s);
     }
     if (is_digit(*p) || *p == '-') {
         return sft__json_number(j, p, &n);
@@ -284,7 +299,7 @@ static const char *skip_key(sft__json *j, const char *p) {
     if (*p != '"') {
         return sft__json_expected(j, p, "expected a member name in quotes");
     }
-    p = sft__json_string(j, p, &s);
+    p = sft__json_read(j, p, &s);
     if (p == NULL) {
         return NULL;
     }

@@ -9,7 +9,7 @@
 #ifndef SFT_BASE_JSON_H
 #define SFT_BASE_JSON_H
 
-#include "base/compiler.h"
+#include "base/alloc.h"
 
 #define SFT__JSON_SLACK 64
 #define SFT__JSON_DEPTH 127 /* containers inside one another, the outermost included */
@@ -40,11 +40,15 @@ const char *sft__json_fail(sft__json *j, const char *at, const char *sentence);
 const char *sft__json_expected(sft__json *j, const char *at, const char *needed);
 
 /* p at the opening quote; returns the position behind the closing one. */
-const char *sft__json_string(sft__json *j, const char *p, sft__json_str *out);
+const char *sft__json_read(sft__json *j, const char *p, sft__json_str *out);
 /* Writes the decoded bytes (at most s->len of them) and returns their count. dst may be s->raw. */
 size_t sft__json_decode(char *dst, const sft__json_str *s);
 /* Is the decoded string equal to these bytes? */
 bool sft__json_is(const sft__json_str *s, const char *text, size_t len);
+
+/* Makes a string usable as C text: terminated in place, over its closing quote (raw is s->raw, writable), or
+ * decoded into the arena, raw untouched. NULL: no memory. */
+const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s, size_t *len);
 
 /* p at '-' or a digit. */
 const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out);

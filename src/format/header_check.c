@@ -90,7 +90,7 @@ static const char *value_place(sft__scan *s, const sft_tensor *t, const char *me
     if (t->name == p + 1) {
         p = t->name + t->name_len + 1; /* its quote was overwritten */
     } else {
-        p = sft__json_string(&s->json, p, &raw);
+        p = sft__json_read(&s->json, p, &raw);
     }
     return sft__scan_member(s, sft__json_blank(sft__json_blank(p) + 1), member);
 }

@@ -76,27 +76,16 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
 
 /* ---------------------------------------------------------------- strings */
 
-/* Makes a string of the text usable: terminated in place, or decoded into the arena. */
 static const char *keep_string(parser *ps, const sft__json_str *s, size_t *len) {
-    char *copy;
-    if (!s->escaped) {
-        *len = s->len;
-        ps->text[(size_t)(s->raw - ps->scan.text) + s->len] = '\0';
-        return s->raw;
-    }
-    copy = sft__arena_alloc(&ps->header->arena, s->len + 1, 1);
-    if (copy == NULL) {
-        return sft__scan_no_room(&ps->scan, (uint64_t)s->len + 1);
-    }
-    *len = sft__json_decode(copy, s);
-    copy[*len] = '\0';
-    return copy;
+    char *const raw = ps->text + (s->raw - ps->scan.text);
+    const char *const kept = sft__json_keep(&ps->header->arena, raw, s, len);
+    return kept != NULL ? kept : sft__scan_no_room(&ps->scan, (uint64_t)s->len + 1);
 }
 
 /* p at a string: reads it, keeps it, and gives the position behind it. */
 static const char *take_string(parser *ps, const char *p, const char **text, size_t *len) {
     sft__json_str s;
-    p = sft__json_string(&ps->scan.json, p, &s);
+    p = sft__json_read(&ps->scan.json, p, &s);
     if (p == NULL) {
         return sft__scan_json_fault(&ps->scan);
     }
@@ -297,7 +286,7 @@ static const char *read_member(parser *ps, const char *p) {
     if (*p != '"') {
         return sft__scan_expected(s, SFT_E_JSON, p, "expected a tensor name in quotes");
     }
-    p = sft__json_string(&s->json, p, &raw);
+    p = sft__json_read(&s->json, p, &raw);
     if (p == NULL) {
         return sft__scan_json_fault(s);
     }

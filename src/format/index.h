@@ -21,6 +21,7 @@ typedef struct sft__index {
     sft__arena arena;
     sft__index_entry *entries; /* weight_map in file order */
     size_t entry_count;
+    size_t entry_capacity;
     sft__strmap names;
     bool has_total_size; /* metadata.total_size was a non-negative integer */
     uint64_t total_size;

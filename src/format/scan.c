@@ -149,7 +149,7 @@ static const char *scan_dtype(sft__scan *s, const char *p, sft__scan_tensor *out
     if (*p != '"') {
         return sft__scan_expected(s, SFT_E_SCHEMA, p, "dtype must be a string");
     }
-    p = sft__json_string(&s->json, p, &text);
+    p = sft__json_read(&s->json, p, &text);
     if (p == NULL) {
         return sft__scan_json_fault(s);
     }
@@ -219,7 +219,7 @@ static const char *scan_field(sft__scan *s, const char *p, unsigned *seen, sft__
     if (*p != '"') {
         return sft__scan_expected(s, SFT_E_JSON, p, "expected a field name in quotes");
     }
-    p = sft__json_string(&s->json, p, &key);
+    p = sft__json_read(&s->json, p, &key);
     if (p == NULL) {
         return sft__scan_json_fault(s);
     }
@@ -279,7 +279,7 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) 
 const char *sft__scan_member(sft__scan *s, const char *p, const char *member) {
     sft__json_str key;
     do {
-        p = sft__json_string(&s->json, sft__json_blank(p + 1), &key);
+        p = sft__json_read(&s->json, sft__json_blank(p + 1), &key);
         p = sft__json_blank(sft__json_blank(p) + 1);
         if (sft__json_is(&key, member, strlen(member))) {
             return p;
