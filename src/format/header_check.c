@@ -141,8 +141,8 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
 /* H1, and the index by name. */
 static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
     const size_t n = h->tensor_count;
-    size_t i;
-    size_t other;
+    size_t again;
+    size_t first;
 
     if (n > memory_left / (4 * sizeof *h->names.slots)) {
         s->status = sft__fail(s->err, SFT_E_LIMIT, "name index of %llu tensors is above the memory limit",
@@ -153,19 +153,17 @@ static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
         s->status = sft__fail_nomem(s->err, n * 4 * sizeof *h->names.slots);
         return false;
     }
-    for (i = 0; i < n; i++) {
-        other = sft__strmap_add(&h->names, i);
-        if (other != SFT__STRMAP_NONE) {
-            const sft_tensor *const a = &h->tensors[i];
-            const sft_tensor *const b = &h->tensors[other];
-            const sft_tensor *const later = a->reserved > b->reserved ? a : b;
-            s->name = later->name;
-            s->name_len = later->name_len;
-            (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
-                                 "tensor name given twice, first at offset %llu",
-                                 8ull + (later == a ? b : a)->reserved);
-            return false;
-        }
+    first = sft__strmap_add_all(&h->names, n, &again);
+    if (first != SFT__STRMAP_NONE) {
+        const sft_tensor *const a = &h->tensors[again];
+        const sft_tensor *const b = &h->tensors[first];
+        const sft_tensor *const later = a->reserved > b->reserved ? a : b;
+        s->name = later->name;
+        s->name_len = later->name_len;
+        (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
+                             "tensor name given twice, first at offset %llu",
+                             8ull + (later == a ? b : a)->reserved);
+        return false;
     }
     return true;
 }
