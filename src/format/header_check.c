@@ -220,6 +220,13 @@ static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expe
     return check_size(t, end - begin, s);
 }
 
+/* The size that the file should have; not said if that is beyond 64 bits. */
+static void set_expected(sft_error *err, uint64_t data_start, uint64_t covered) {
+    if (err != NULL && covered <= UINT64_MAX - data_start) {
+        err->expected = data_start + covered;
+    }
+}
+
 /* H8. `covered` bytes of the data section belong to tensors. */
 static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t covered, sft__scan *s) {
     const uint64_t data_start = 8 + h->header_bytes;
@@ -233,13 +240,16 @@ static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t cov
         s->status = sft__fail_at(s->err, SFT_E_COVERAGE, data_start + covered,
                                  "tensors end after %llu bytes of data, the file has %llu",
                                  (unsigned long long)covered, (unsigned long long)data_bytes);
+        set_expected(s->err, data_start, covered);
         return false;
     }
     while (pieces[i].nbytes <= data_bytes) {
         i++; /* ends: the last one is `covered`, above data_bytes */
     }
-    return fail_tensor(s, &h->tensors[i], SFT_E_COVERAGE, "data_offsets",
-                       "file is too short for its tensors: bytes of data", data_bytes, covered);
+    (void)fail_tensor(s, &h->tensors[i], SFT_E_COVERAGE, "data_offsets",
+                      "file is too short for its tensors: bytes of data", data_bytes, covered);
+    set_expected(s->err, data_start, covered);
+    return false;
 }
 
 bool sft__header_check(sft__header *h, sft_piece *pieces, sft__scan *s, uint64_t memory_left) {

@@ -66,9 +66,13 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
                             (unsigned long long)n, (unsigned long long)limit);
     }
     if (n > file_size - 8) {
-        return sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
-                            "header length is %llu, but only %llu bytes follow it",
-                            (unsigned long long)n, (unsigned long long)(file_size - 8));
+        (void)sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
+                           "header length is %llu, but only %llu bytes follow it", (unsigned long long)n,
+                           (unsigned long long)(file_size - 8));
+        if (err != NULL) {
+            err->expected = 8 + n; /* at least; n <= limit < 2^32 */
+        }
+        return SFT_E_HEADER_PAST_END;
     }
     *header_bytes = n;
     return SFT_OK;
