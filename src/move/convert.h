@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/convert.h - the parts of sft_convert: every type is loaded into one of three carriers and stored
+ * from them, 256 elements at a time; frequent pairs have loops of their own. docs/casts.md has the rules.
+ */
+#ifndef SFT_MOVE_CONVERT_H
+#define SFT_MOVE_CONVERT_H
+
+#include "move/cpu.h"
+#include <sft/dtype.h>
+
+enum { SFT__LANE = 256 };
+
+typedef enum sft__carrier {
+    SFT__CARRY_F32 = 0, /* bits of binary32: all float types up to 32 bits, the real part of complex */
+    SFT__CARRY_F64 = 1, /* bits of binary64 */
+    SFT__CARRY_INT = 2, /* two's complement, sign-extended; unsigned types zero-extended */
+    SFT__CARRY_U64 = 3  /* 64 unsigned bits */
+} sft__carrier;
+
+typedef union sft__lane {
+    uint32_t f[SFT__LANE];
+    uint64_t u[SFT__LANE];
+} sft__lane;
+
+/* What a store must know of the source, because torch's results for NaN depend on it. */
+typedef struct sft__store_rule {
+    uint16_t bf16_nan;     /* 0xffff from F32 and F64, 0x7fc0 from others */
+    uint32_t u32_low;      /* F -> U32 below the range and NaN */
+    bool nan_is_zero;      /* F -> integer: NaN becomes 0 instead of the smallest integer */
+    const uint8_t *second; /* C64 -> BOOL: the source, for the imaginary parts */
+} sft__store_rule;
+
+typedef void sft__load_fn(sft__lane *lane, const uint8_t *src, size_t n);
+typedef void sft__store_fn(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule);
+
+/* For types of the format. n: a multiple of the type's block elements, at most SFT__LANE. */
+sft__carrier sft__load_carrier(uint32_t id);
+sft__load_fn *sft__load_for(uint32_t id);
+sft__store_fn *sft__store_for(uint32_t id, sft__carrier carrier);
+sft__store_rule sft__store_rule_for(uint32_t src_id);
+
+/* Frequent pairs: `count` elements, little-endian on both sides; src may be dst when sizes are equal. NULL
+ * where there is no loop for the pair. sft__pair_for chooses the twin. */
+typedef void sft__pair_fn(uint8_t *dst, const uint8_t *src, size_t count);
+sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id);
+sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX2 */
+sft__pair_fn *sft__pair_for(uint32_t dst_id, uint32_t src_id);
+
+/* One element, for tails and tables. */
+uint32_t sft__f32_from_f16(uint16_t h);
+uint16_t sft__f16_from_f32(uint32_t f);
+uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan);
+
+#endif
