@@ -47,8 +47,8 @@ sft_status sft_source_open_memory(sft_source **out, const void *data, size_t siz
     if (data == NULL && size != 0) {
         return sft__fail(err, SFT_E_ARG, "data is NULL");
     }
-    SFT_TRY(sft__source_new(out, &memory_vtable, sizeof(memory_source), size, 0, "memory", allocator,
-                            err));
+    SFT_TRY(sft__source_new(out, &memory_vtable, sizeof(memory_source), size, SFT_SOURCE_MEMORY,
+                            "memory", allocator, err));
     memory_source *m = sft__source_self(*out);
     m->data = data;
     m->allocator = allocator;
@@ -114,8 +114,8 @@ sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
     *out = NULL;
     status = stream_read_all(&b, fd, allocator, err);
     if (status == SFT_OK) {
-        status = sft__source_new(out, &memory_vtable, sizeof(memory_source), b.len, 0, "stream",
-                                 allocator, err);
+        status = sft__source_new(out, &memory_vtable, sizeof(memory_source), b.len, SFT_SOURCE_MEMORY,
+                                 "stream", allocator, err);
     }
     if (status != SFT_OK) {
         sft__free(allocator, b.data, b.cap);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/mover.c - one grid from a source into memory.
+ *
+ * A source that lends memory which cannot vanish is copied from where it lies. Everything else is read, a
+ * mapped file too: so a file that shrinks is an error and never a signal. Runs that are packed on both
+ * sides go straight to their place. Runs with small gaps between them are read together, gaps and all, into
+ * a bounce buffer that fits the processor's cache, and taken from there by the strided kernel. Reading over
+ * a gap pays while it costs less than another call: MOVER_GAP bytes for a local file, whose call was
+ * measured at about a quarter of a microsecond and whose bytes at about 12 per nanosecond; more where a
+ * call may cost a seek or a round trip.
+ */
+#include "move/mover.h"
+#include "base/alloc.h"
+#include <sft/extend.h>
+
+enum {
+    MOVER_BOUNCE = 256 << 10,
+    MOVER_BOUNCE_REMOTE = 8 << 20,
+    MOVER_GAP = 3 << 10,
+    MOVER_GAP_UNKNOWN = 64 << 10,
+    MOVER_GAP_REMOTE = 1 << 20,
+    MOVER_STEP = 16 << 20,    /* bytes between two looks at the watch */
+    MOVER_CHUNK = 1024,       /* elements that a kernel gets from strided memory at a time */
+    MOVER_LONG = 512,         /* bytes of a run from which a kernel is given the run itself */
+    MOVER_AHEAD = 4 << 20,    /* bytes that the system is told to fetch when runs are read one by one */
+    MOVER_AHEAD_GAP = 64 << 10
+};
+
+/* ---------------------------------------------------------------- kernels */
+
+static void mover_swap(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint32_t size) {
+    for (uint64_t i = 0; i < bytes; i += size) {
+        uint8_t element[16];
+        memcpy(element, src + i, size);
+        for (uint32_t k = 0; k < size; k++) {
+            dst[i + k] = element[size - 1 - k];
+        }
+    }
+}
+
+sft_status sft__kernel_apply(const sft__mover *m, void *dst, const void *src, uint64_t src_bytes,
+                             sft_error *err) {
+    if (m->kernel == SFT_KERNEL_CONVERT) {
+        return sft_convert(dst, m->dst_dtype, src, m->src_dtype,
+                           src_bytes / m->src_dtype->block_bytes * m->src_dtype->block_elements,
+                           m->convert_flags, err);
+    }
+    if (m->kernel == SFT_KERNEL_SWAP && m->src_dtype->alignment > 1 && m->src_dtype->alignment <= 16) {
+        mover_swap(dst, src, src_bytes, m->src_dtype->alignment);
+    } else if (dst != src) {
+        memcpy(dst, src, (size_t)src_bytes);
+    }
+    return SFT_OK;
+}
+
+/* A packed run through a kernel, with looks at the watch. */
+static sft_status mover_long_run(const sft__mover *m, uint8_t *dst, const uint8_t *src, uint64_t src_size,
+                                 uint64_t dst_size, sft_error *err) {
+    /* a multiple of every block of the format's types, so that both sides advance by whole blocks */
+    const uint64_t elements = (uint64_t)1 << 20;
+    const uint64_t src_step = elements / m->src_dtype->block_elements * m->src_dtype->block_bytes;
+    const uint64_t dst_step = elements / m->dst_dtype->block_elements * m->dst_dtype->block_bytes;
+
+    if (m->kernel == SFT_KERNEL_SWAP) {
+        SFT_TRY(sft__kernel_apply(m, dst, src, src_size, err));
+        return sft__watch_add(m->watch, dst_size, err);
+    }
+    for (uint64_t at = 0; at < src_size; at += src_step, dst += dst_step) {
+        const uint64_t left = src_size - at;
+        SFT_TRY(sft__kernel_apply(m, dst, src + at, left < src_step ? left : src_step, err));
+        SFT_TRY(sft__watch_add(m->watch, left < src_step ? dst_size : dst_step, err));
+        dst_size -= left < src_step ? 0 : dst_step;
+    }
+    return SFT_OK;
+}
+
+/* A part of at most MOVER_CHUNK elements with short runs: gathered, converted, scattered; the steps that
+ * have nothing to do are left out. */
+static sft_status mover_chunk(const sft__mover *m, sft__grid *part, uint8_t *dst, const uint8_t *src,
+                              sft_error *err) {
+    uint8_t gathered[MOVER_CHUNK * 8];
+    uint8_t made[MOVER_CHUNK * 8];
+    const uint64_t blocks = sft__grid_blocks(part);
+    const bool scatter = !sft__grid_dst_packed(part);
+    sft__grid g = *part;
+    uint8_t *out = scatter ? made : dst + (ptrdiff_t)part->dst;
+    const uint8_t *in = src + (ptrdiff_t)part->src;
+
+    if (!sft__grid_src_packed(part)) {
+        int64_t stride = (int64_t)part->src_block;
+        for (uint32_t d = g.rank; d-- > 0; stride *= (int64_t)g.count[d]) {
+            g.dst_stride[d] = stride;
+        }
+        g.dst = 0;
+        g.dst_block = part->src_block;
+        sft__grid_copy(&g, gathered, src);
+        in = gathered;
+    }
+    SFT_TRY(sft__kernel_apply(m, out, in, blocks * part->src_block, err));
+    if (scatter) {
+        int64_t stride = (int64_t)part->dst_block;
+        g = *part;
+        for (uint32_t d = g.rank; d-- > 0; stride *= (int64_t)g.count[d]) {
+            g.src_stride[d] = stride;
+        }
+        g.src = 0;
+        g.src_block = part->dst_block;
+        sft__grid_copy(&g, dst, made);
+    }
+    return SFT_OK;
+}
+
+/* From memory: src is the place of source offset 0. */
+static sft_status mover_memory(const sft__mover *m, sft__grid *g, uint8_t *dst, const uint8_t *src,
+                               sft_error *err) {
+    const bool copy = m->kernel == SFT_KERNEL_COPY;
+    const bool lone = copy || g->src_block >= MOVER_LONG || m->src_dtype->block_bytes > 8;
+    sft__parts parts;
+    sft__grid part;
+    uint64_t most;
+
+    sft__grid_sort_dst(g);
+    if (copy) {
+        most = MOVER_STEP / g->dst_block;
+    } else {
+        most = lone ? 1
+                    : MOVER_CHUNK / (g->src_block / m->src_dtype->block_bytes *
+                                     m->src_dtype->block_elements);
+    }
+    for (sft__parts_begin(&parts, g, most > 0 ? most : 1); sft__parts_next(&parts, g, &part);) {
+        if (copy) {
+            sft__grid_copy(&part, dst, src);
+            SFT_TRY(sft__watch_add(m->watch, sft__grid_blocks(&part) * part.dst_block, err));
+        } else if (lone) {
+            SFT_TRY(mover_long_run(m, dst + (ptrdiff_t)part.dst, src + (ptrdiff_t)part.src,
+                                   part.src_block, part.dst_block, err));
+        } else {
+            SFT_TRY(mover_chunk(m, &part, dst, src, err));
+            SFT_TRY(sft__watch_add(m->watch, sft__grid_blocks(&part) * part.dst_block, err));
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static sft_status mover_too_large(uint64_t size, sft_error *err) {
+    return sft__fail(err, SFT_E_OVERFLOW, "%llu bytes are more than this process can address",
+                     (unsigned long long)size);
+}
+
+/* A run that is packed on both sides: straight to its place. */
+static sft_status mover_direct(const sft__mover *m, uint64_t offset, uint8_t *dst, uint64_t size,
+                               sft_error *err) {
+    const uint64_t step = m->watch->control == NULL && !m->watch->shared ? size : MOVER_STEP;
+
+    if (size > SIZE_MAX) {
+        return mover_too_large(size, err);
+    }
+    for (uint64_t at = 0; at < size;) {
+        const uint64_t n = size - at < step ? size - at : step;
+        SFT_TRY(sft_source_read(m->source, offset + at, dst + (size_t)at, (size_t)n, err));
+        SFT_TRY(sft__watch_add(m->watch, n, err));
+        at += n;
+    }
+    return SFT_OK;
+}
+
+/* A packed run longer than the bounce buffer, through a kernel. */
+static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t *dst, uint8_t *bounce,
+                                size_t bounce_size, sft_error *err) {
+    const uint64_t src_block = m->src_dtype->block_bytes;
+    /* elements per step: a multiple of 4,096, which is one of every block of the format's types */
+    const uint64_t elements = bounce_size / src_block * m->src_dtype->block_elements / 4096 * 4096;
+    const uint64_t src_step = elements / m->src_dtype->block_elements * src_block;
+    const uint64_t dst_step =
+        elements / m->dst_dtype->block_elements * (uint64_t)m->dst_dtype->block_bytes;
+
+    dst += (ptrdiff_t)g->dst;
+    for (uint64_t at = 0; at < g->src_block; at += src_step, dst += dst_step) {
+        const uint64_t n = g->src_block - at < src_step ? g->src_block - at : src_step;
+        SFT_TRY(sft_source_read(m->source, g->src + at, bounce, (size_t)n, err));
+        SFT_TRY(sft__kernel_apply(m, dst, bounce, n, err));
+        SFT_TRY(sft__watch_add(m->watch, n, err));
+    }
+    return SFT_OK;
+}
+
+/* How a grid is read: parts (see grid.h), each with one call. */
+typedef struct mover_way {
+    uint64_t bounce; /* size of the buffer */
+    uint64_t gap;    /* gaps up to this are read over */
+    uint64_t group;
+    uint64_t ahead; /* distance of parts if the system should be told to fetch them, else 0 */
+    uint64_t span;  /* bytes of one part, gaps included */
+    uint32_t dim;
+} mover_way;
+
+/* Walks from the inside out: a dimension joins a part while its gaps are small and the part fits. */
+static void mover_way_find(const sft__mover *m, const sft__grid *g, mover_way *way) {
+    const bool local = way->gap == MOVER_GAP;
+    uint64_t span = g->src_block;
+    uint32_t d = g->rank;
+
+    way->group = 1;
+    way->ahead = 0;
+    while (d > 0 && span <= way->bounce) {
+        const uint64_t stride = (uint64_t)g->src_stride[d - 1];
+        const uint64_t gap = stride > span ? stride - span : 0;
+        const bool could_be_direct = d == g->rank && m->kernel == SFT_KERNEL_COPY;
+        if (gap > way->gap || (could_be_direct && local && gap * 2 + span > 2 * way->gap)) {
+            way->ahead = gap <= MOVER_AHEAD_GAP && local ? stride : 0;
+            break;
+        }
+        const uint64_t room = stride == 0 ? g->count[d - 1] : (way->bounce - span) / stride + 1;
+        d--;
+        way->group = room < g->count[d] ? room : g->count[d];
+        span += (way->group - 1) * stride;
+        if (way->group < g->count[d]) {
+            break;
+        }
+    }
+    way->dim = d;
+    way->span = span;
+    if (d == g->rank && d > 0) {
+        way->group = 1;
+    }
+}
+
+static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *way) {
+    const uint32_t flags = sft_source_flags(m->source);
+
+    way->bounce = MOVER_BOUNCE;
+    way->gap = sft_source_descriptor(m->source) >= 0 ? MOVER_GAP : MOVER_GAP_UNKNOWN;
+    if ((flags & (SFT_SOURCE_REMOTE | SFT_SOURCE_SEQUENTIAL)) != 0) {
+        way->bounce = MOVER_BOUNCE_REMOTE;
+        way->gap = MOVER_GAP_REMOTE;
+    }
+    mover_way_find(m, g, way);
+}
+
+static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part, uint8_t *dst,
+                                  uint8_t *bounce, sft_error *err) {
+    if (part->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
+        return mover_direct(m, part->src, dst + (ptrdiff_t)part->dst, part->src_block, err);
+    }
+    if (part->rank == 0 && part->src_block > way->bounce) {
+        return mover_through(m, part, dst, bounce, (size_t)way->bounce, err);
+    }
+    uint64_t span = part->src_block;
+    for (uint32_t d = 0; d < part->rank; d++) {
+        span += (part->count[d] - 1) * (uint64_t)part->src_stride[d];
+    }
+    SFT_TRY(sft_source_read(m->source, part->src, bounce, (size_t)span, err));
+    part->src = 0;
+    return mover_memory(m, part, dst, bounce, err);
+}
+
+static sft_status mover_read_parts(const sft__mover *m, const mover_way *way, const sft__grid *g,
+                                   uint8_t *dst, uint8_t *bounce, sft_error *err) {
+    uint64_t told = 0;
+    sft__parts parts;
+    sft__grid part;
+
+    for (sft__parts_begin_at(&parts, g, way->dim, way->group); sft__parts_next(&parts, g, &part);) {
+        if (way->ahead != 0 && part.src >= told) {
+            sft_source_advise(m->source, part.src, MOVER_AHEAD, SFT_ADVICE_WILL_NEED);
+            told = part.src + MOVER_AHEAD / 2;
+        }
+        SFT_TRY(mover_read_part(m, way, &part, dst, bounce, err));
+    }
+    return SFT_OK;
+}
+
+void sft__grid_for_reading(sft__grid *g) {
+    sft__grid_src_ascending(g);
+    sft__grid_sort_src(g);
+    sft__grid_coalesce(g);
+}
+
+void sft__mover_lend(sft__mover *m, uint64_t offset, uint64_t size) {
+    const void *data;
+
+    m->lent = NULL;
+    if ((sft_source_flags(m->source) & SFT_SOURCE_MEMORY) != 0 && size <= SIZE_MAX &&
+        sft_source_borrow(m->source, offset, (size_t)size, &data, NULL) == SFT_OK) {
+        m->lent = data;
+        m->lent_at = offset;
+    }
+}
+
+sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_error *err) {
+    mover_way way;
+    uint8_t *bounce = NULL;
+    size_t size = 0;
+    sft_status status;
+
+    sft__grid_for_reading(g);
+    if (m->lent != NULL) {
+        g->src -= m->lent_at;
+        return mover_memory(m, g, dst, m->lent, err);
+    }
+    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
+        return mover_direct(m, g->src, dst + (ptrdiff_t)g->dst, g->src_block, err);
+    }
+    mover_way_init(m, g, &way);
+    if (way.dim < g->rank || m->kernel != SFT_KERNEL_COPY) {
+        size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
+        bounce = sft__alloc(NULL, size);
+        if (bounce == NULL) {
+            return sft__fail_nomem(err, size);
+        }
+    }
+    status = mover_read_parts(m, &way, g, dst, bounce, err);
+    sft__free(NULL, bounce, size);
+    return status;
+}
+
+/* ---------------------------------------------------------------- cutting for a pool */
+
+enum { CUT_ELEMENTS = 1 << 16 }; /* blocks are cut at multiples of it: whole blocks of every type */
+
+static uint64_t cut_granules(const sft__grid *g, const sft__mover *m) {
+    const uint64_t elements = g->src_block / m->src_dtype->block_bytes * m->src_dtype->block_elements;
+    if (CUT_ELEMENTS % m->src_dtype->block_elements != 0 ||
+        CUT_ELEMENTS % m->dst_dtype->block_elements != 0) {
+        return 1;
+    }
+    return elements / CUT_ELEMENTS + (elements % CUT_ELEMENTS != 0 ? 1 : 0);
+}
+
+sft__cut sft__grid_cut_choose(const sft__grid *g, const sft__mover *m, uint64_t want) {
+    sft__cut best = {cut_granules(g, m), g->rank};
+
+    for (uint32_t d = g->rank; d-- > 0 && want > 1;) {
+        if (g->count[d] >= want || g->count[d] > best.jobs) {
+            best.jobs = g->count[d]; /* the outermost that suffices comes last and stays */
+            best.dim = d;
+        }
+    }
+    best.jobs = best.jobs < want ? best.jobs : want;
+    return best;
+}
+
+/* Bounds of part `index` of n things in `jobs` parts; n * jobs fits: jobs is small and n below 2^48. */
+static uint64_t cut_bound(uint64_t n, uint64_t jobs, uint64_t index) {
+    return n / jobs * index + (n % jobs < index ? n % jobs : index);
+}
+
+void sft__grid_cut_apply(sft__grid *g, const sft__mover *m, sft__cut cut, uint64_t index) {
+    const bool inner = cut.dim == g->rank;
+    const uint64_t n = inner ? cut_granules(g, m) : g->count[cut.dim];
+    const uint64_t first = cut_bound(n, cut.jobs, index);
+    const uint64_t end = cut_bound(n, cut.jobs, index + 1);
+
+    if (!inner) {
+        sft__grid_cut(g, cut.dim, first, end - first);
+    } else if (cut.jobs > 1) {
+        const uint64_t src = (uint64_t)CUT_ELEMENTS / m->src_dtype->block_elements *
+                             m->src_dtype->block_bytes;
+        const uint64_t dst = (uint64_t)CUT_ELEMENTS / m->dst_dtype->block_elements *
+                             m->dst_dtype->block_bytes;
+        g->src += first * src;
+        g->dst += first * dst;
+        g->src_block = index + 1 == cut.jobs ? g->src_block - first * src : (end - first) * src;
+        g->dst_block = index + 1 == cut.jobs ? g->dst_block - first * dst : (end - first) * dst;
+    }
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/read.c - the readers of <sft/read.h>: borrow, whole tensors, slices, casts. A view says what is
+ * wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first: view.h,
+ * mover.h.
+ */
+#include "move/read.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+#include <sft/extend.h>
+
+enum {
+    READ_JOB_BYTES = 8 << 20, /* a pool gets jobs of about this size */
+    READ_JOBS_MAX = 4096
+};
+
+sft_status sft__name_tensor(sft_error *err, const sft_tensor *tensor, sft_status status) {
+    if (status != SFT_OK && err != NULL && err->tensor[0] == 0) {
+        (void)sft__escape(err->tensor, sizeof err->tensor, tensor->name, tensor->name_len);
+    }
+    return status;
+}
+
+static sft_status read_args(const sft_catalog *catalog, const sft_tensor *tensor, sft_error *err) {
+    if (catalog == NULL || tensor == NULL) {
+        return sft__fail(err, SFT_E_ARG, "catalog or tensor is NULL");
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- borrow */
+
+sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tensor, const void **data,
+                             size_t *size, sft_error *err) {
+    static const uint8_t nothing[16];
+
+    if (data != NULL) {
+        *data = NULL;
+    }
+    if (size != NULL) {
+        *size = 0;
+    }
+    if (data == NULL || size == NULL) {
+        return sft__fail(err, SFT_E_ARG, "data or size is NULL");
+    }
+    SFT_TRY(read_args(catalog, tensor, err));
+    if (tensor->nbytes == 0) {
+        *data = nothing;
+        return SFT_OK;
+    }
+    if (tensor->piece_count != 1 || tensor->pieces[0].strides != NULL ||
+        tensor->pieces[0].nbytes != tensor->nbytes) {
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+                                "the tensor does not lie in one piece");
+    }
+    if (tensor->nbytes > SIZE_MAX) {
+        return sft__fail_tensor(err, SFT_E_OVERFLOW, tensor->pieces[0].offset, tensor->name,
+                                tensor->name_len, "%llu bytes are more than this process can address",
+                                (unsigned long long)tensor->nbytes);
+    }
+    const sft_source *source = sft_catalog_source_at(catalog, tensor->pieces[0].source);
+    if (source == NULL) {
+        return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
+    }
+    const sft_status status =
+        sft_source_borrow(source, tensor->pieces[0].offset, (size_t)tensor->nbytes, data, err);
+    *size = status == SFT_OK ? (size_t)tensor->nbytes : 0;
+    return sft__name_tensor(err, tensor, status);
+}
+
+/* ---------------------------------------------------------------- one view */
+
+sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalog *catalog,
+                          uint32_t piece, sft__watch *watch, sft_error *err) {
+    const sft_piece *p = &view->tensor->pieces[piece];
+
+    m->source = sft_catalog_source_at(catalog, p->source);
+    if (m->source == NULL) {
+        return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
+    }
+    m->src_dtype = view->tensor->dtype;
+    m->dst_dtype = view->dtype;
+    m->kernel = view->kernel;
+    m->convert_flags = view->convert_flags;
+    m->watch = watch;
+    m->lent_at = 0;
+    sft__mover_lend(m, p->offset, p->nbytes);
+    return SFT_OK;
+}
+
+/* Pieces that overlap count twice, so this finds missing ones only where there is no overlap; catalogs of
+ * safetensors files have one piece per tensor, and their reader proved that it is all of it. */
+static sft_status read_covered(const sft__view *view, uint64_t elements, sft_error *err) {
+    if (elements < view->elements) {
+        return sft__fail_tensor(err, SFT_E_HOLE, SFT_NO_OFFSET, view->tensor->name,
+                                view->tensor->name_len,
+                                "the pieces of the tensor hold %llu of the %llu elements wanted",
+                                (unsigned long long)elements, (unsigned long long)view->elements);
+    }
+    return SFT_OK;
+}
+
+sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
+                          sft__watch *watch, sft_error *err) {
+    uint64_t elements = 0;
+    sft__mover m;
+    sft__grid g;
+    bool empty;
+
+    for (uint32_t i = 0; i < view->tensor->piece_count && view->elements > 0; i++) {
+        SFT_TRY(sft__view_grid(view, i, &g, &empty, err));
+        if (!empty) {
+            elements += sft__grid_blocks(&g) * sft__view_block_elements(view, &g);
+            SFT_TRY(sft__mover_for(&m, view, catalog, i, watch, err));
+            SFT_TRY(sft__mover_run(&m, &g, dst, err));
+        }
+    }
+    return read_covered(view, elements, err);
+}
+
+/* ---------------------------------------------------------------- with a pool */
+
+typedef struct read_job {
+    uint32_t piece;
+    sft__cut cut;
+    uint64_t index;
+} read_job;
+
+typedef struct read_jobs {
+    const sft__view *view;
+    const sft_catalog *catalog;
+    uint8_t *dst;
+    sft__watch *watch;
+    read_job *list;
+    size_t count;
+    size_t capacity;
+} read_jobs;
+
+static sft_status read_one_job(const read_jobs *jobs, const read_job *job, sft_error *err) {
+    sft__mover m;
+    sft__grid g;
+    bool empty;
+
+    SFT_TRY(sft__watch_add(jobs->watch, 0, err)); /* an end that was asked for meanwhile */
+    SFT_TRY(sft__view_grid(jobs->view, job->piece, &g, &empty, err));
+    SFT_TRY(sft__mover_for(&m, jobs->view, jobs->catalog, job->piece, jobs->watch, err));
+    sft__grid_for_reading(&g);
+    sft__grid_cut_apply(&g, &m, job->cut, job->index);
+    return sft__mover_run(&m, &g, jobs->dst, err);
+}
+
+static void read_job_run(void *ctx, size_t index) {
+    const read_jobs *jobs = ctx;
+    sft_error error;
+    memset(&error, 0, sizeof error);
+    const sft_status status = read_one_job(jobs, &jobs->list[index], &error);
+    if (status != SFT_OK) {
+        sft__watch_fail(jobs->watch, index, status, &error);
+    }
+}
+
+static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
+    const sft__view *view = jobs->view;
+    uint64_t elements = 0;
+    sft__mover m;
+    sft__grid g;
+    bool empty;
+
+    for (uint32_t i = 0; i < view->tensor->piece_count; i++) {
+        SFT_TRY(sft__view_grid(view, i, &g, &empty, err));
+        if (empty) {
+            continue;
+        }
+        SFT_TRY(sft__mover_for(&m, view, jobs->catalog, i, jobs->watch, err));
+        sft__grid_for_reading(&g);
+        const uint64_t blocks = sft__grid_blocks(&g);
+        uint64_t want = blocks * g.dst_block / READ_JOB_BYTES + 1;
+        want = want < READ_JOBS_MAX ? want : READ_JOBS_MAX;
+        want = (sft_source_flags(m.source) & SFT_SOURCE_SEQUENTIAL) != 0 ? 1 : want;
+        const sft__cut cut = sft__grid_cut_choose(&g, &m, want);
+        elements += blocks * sft__view_block_elements(view, &g);
+        if (!sft__grow(NULL, &jobs->list, &jobs->capacity, jobs->count + (size_t)cut.jobs,
+                       sizeof *jobs->list)) {
+            return sft__fail_nomem(err, (jobs->count + (size_t)cut.jobs) * sizeof *jobs->list);
+        }
+        for (uint64_t k = 0; k < cut.jobs; k++) {
+            jobs->list[jobs->count++] = (read_job){i, cut, k};
+        }
+    }
+    return read_covered(view, elements, err);
+}
+
+static sft_status read_with_pool(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
+                                 const sft_read_options *o, sft_error *err) {
+    sft__watch watch;
+    read_jobs jobs = {view, catalog, dst, &watch, NULL, 0, 0};
+    sft_error error;
+
+    memset(&error, 0, sizeof error);
+    SFT_TRY(sft__watch_init(&watch, o->control, view->nbytes, true, err));
+    const sft_status status = read_jobs_make(&jobs, &error);
+    if (status == SFT_OK) {
+        sft_pool_run(o->pool, jobs.count, read_job_run, &jobs);
+    } else {
+        sft__watch_fail(&watch, 0, status, &error);
+    }
+    sft__free(NULL, jobs.list, jobs.capacity * sizeof *jobs.list);
+    return sft__watch_end(&watch, err);
+}
+
+static sft_status read_alone(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
+                             const sft_read_options *o, sft_error *err) {
+    sft__watch watch;
+
+    SFT_TRY(sft__watch_init(&watch, o->control, view->nbytes, false, err));
+    sft_status status = sft__watch_add(&watch, 0, err); /* one look before the first byte */
+    if (status == SFT_OK) {
+        status = sft__view_read(view, catalog, dst, &watch, err);
+    }
+    (void)sft__watch_end(&watch, NULL);
+    return status;
+}
+
+/* ---------------------------------------------------------------- public */
+
+sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *options, uint64_t *shape,
+                             uint32_t *rank, uint64_t *nbytes, sft_error *err) {
+    sft__view view;
+    sft__grid g;
+    bool empty;
+
+    if (tensor == NULL) {
+        return sft__fail(err, SFT_E_ARG, "tensor is NULL");
+    }
+    sft_status status = sft__view_init(&view, tensor, options, err);
+    for (uint32_t i = 0; i < tensor->piece_count && status == SFT_OK; i++) {
+        status = sft__view_grid(&view, i, &g, &empty, err);
+    }
+    if (status == SFT_OK) {
+        uint32_t r = 0;
+        for (uint32_t d = 0; d < tensor->rank; d++) {
+            if (!view.dims[d].dropped) {
+                if (shape != NULL) {
+                    shape[r] = view.dims[d].count;
+                }
+                r++;
+            }
+        }
+        if (rank != NULL) {
+            *rank = r;
+        }
+        if (nbytes != NULL) {
+            *nbytes = view.nbytes;
+        }
+    }
+    sft__view_reset(&view);
+    return sft__name_tensor(err, tensor, status);
+}
+
+static sft_status read_view(const sft__view *view, const sft_catalog *catalog, const sft_read_options *o,
+                            void *dst, size_t dst_size, sft_error *err) {
+    if (view->span > dst_size) {
+        return sft__fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
+                         (unsigned long long)view->span, (unsigned long long)dst_size);
+    }
+    if (view->elements == 0) {
+        return SFT_OK;
+    }
+    if (dst == NULL) {
+        return sft__fail(err, SFT_E_ARG, "dst is NULL");
+    }
+    if (sft_pool_threads(o->pool) > 1 && view->nbytes > READ_JOB_BYTES) {
+        return read_with_pool(view, catalog, dst, o, err);
+    }
+    return read_alone(view, catalog, dst, o, err);
+}
+
+sft_status sft_tensor_read(const sft_catalog *catalog, const sft_tensor *tensor,
+                           const sft_read_options *options, void *dst, size_t dst_size, sft_error *err) {
+    sft_read_options o;
+    sft__view view;
+
+    SFT_TRY(read_args(catalog, tensor, err));
+    SFT_TRY(sft__read_options_get(options, &o, err));
+    sft_status status = sft__view_init(&view, tensor, options, err);
+    if (status == SFT_OK) {
+        status = read_view(&view, catalog, &o, dst, dst_size, err);
+    }
+    sft__view_reset(&view);
+    return sft__name_tensor(err, tensor, status);
+}

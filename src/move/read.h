@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/read.h - reading one view of a tensor into memory; what the digests and plans share with read.c.
+ */
+#ifndef SFT_MOVE_READ_H
+#define SFT_MOVE_READ_H
+
+#include "move/mover.h"
+#include "move/view.h"
+
+/* Carries out the view with the calling thread alone: dst is the place of element 0. */
+sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
+                          sft__watch *watch, sft_error *err);
+
+/* What moves the bytes of one piece: source, kernel, memory lent by the source. */
+sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalog *catalog,
+                          uint32_t piece, sft__watch *watch, sft_error *err);
+
+/* Packed bytes, as sft_tensor_read_bytes, watched. */
+sft_status sft__tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor, uint64_t offset,
+                             uint8_t *dst, size_t size, sft__watch *watch, sft_error *err);
+
+/* Adds the tensor's name to an error that has none. Returns status. */
+sft_status sft__name_tensor(sft_error *err, const sft_tensor *tensor, sft_status status);
+
+#endif

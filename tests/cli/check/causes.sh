@@ -1,2 +1,0 @@
-# What people take for safetensors files, and what is said about it.
-safetensors check bad

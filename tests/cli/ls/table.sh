@@ -1,2 +1,0 @@
-safetensors ls small.safetensors
-safetensors ls --long kinds.safetensors empty.safetensors
