@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/copy.h - bytes from one file to another file or stream, inside the kernel where it can: shared blocks,
- * copy_file_range, sendfile; else through a bounded buffer. copy_posix.c, copy_win.c.
+ * io/copy.h - bytes from one file to another file or stream, inside the kernel where it can: shared
+ * blocks, copy_file_range, sendfile; else through a bounded buffer. copy_posix.c, copy_win.c.
  */
 #ifndef SFT_IO_COPY_H
 #define SFT_IO_COPY_H
@@ -22,7 +22,8 @@ typedef struct sft__copy {
     sft__meter *meter;              /* may be NULL */
 } sft__copy;
 
-/* SFT_E_TRUNCATED if the source ends before. What the target holds after a failure is unspecified. */
+/* SFT_E_TRUNCATED if the source ends before. What the target holds after a failure is unspecified.
+ */
 sft_status sft__copy_range(const sft__copy *copy, sft_error *err);
 
 #endif

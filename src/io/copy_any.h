@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/copy_any.h - between copy.c and the systems' copy files. Both functions move c forward by what was done.
+ * io/copy_any.h - between copy.c and the systems' copy files. Both functions move c forward by what
+ * was done.
  */
 #ifndef SFT_IO_COPY_ANY_H
 #define SFT_IO_COPY_ANY_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * io/copy_posix.c - see copy.h. On Linux: shared blocks where both offsets are block-aligned, then
- * copy_file_range, or sendfile into a stream. Each of them may be refused by a file system or a container at
- * any time; what is left then goes through the buffer. Real failures (no space, bad disk) are not retried.
+ * copy_file_range, or sendfile into a stream. Each of them may be refused by a file system or a
+ * container at any time; what is left then goes through the buffer. Real failures (no space, bad
+ * disk) are not retried.
  */
 #ifndef _WIN32
 #include "io/copy_any.h"
@@ -20,8 +21,9 @@ static const uint64_t SEND_STEP = (uint64_t)4 << 20;
 
 /* "This way is not open", as opposed to "it went wrong". */
 static bool is_refusal(int cause) {
-    return cause == EXDEV || cause == EINVAL || cause == ENOSYS || cause == EOPNOTSUPP || cause == EPERM ||
-           cause == EBADF || cause == ETXTBSY || cause == ENOTTY || cause == EACCES;
+    return cause == EXDEV || cause == EINVAL || cause == ENOSYS || cause == EOPNOTSUPP ||
+           cause == EPERM || cause == EBADF || cause == ETXTBSY || cause == ENOTTY ||
+           cause == EACCES;
 }
 
 /* Blocks shared instead of copied (XFS, btrfs, bcachefs ...): everything, or nothing happens. */
@@ -48,13 +50,15 @@ static sft_status copy_in_kernel(sft__copy *c, bool *left, sft_error *err) {
     while (c->size > 0) {
         off_t from = (off_t)c->src_offset;
         off_t to = (off_t)c->dst_offset;
-        const uint64_t step = c->meter != NULL && c->meter->control != NULL ? SFT__METER_STEP : COPY_STEP;
+        const uint64_t step =
+            c->meter != NULL && c->meter->control != NULL ? SFT__METER_STEP : COPY_STEP;
         const size_t want = (size_t)(c->size < step ? c->size : step);
         const ssize_t n = copy_file_range((int)c->src, &from, (int)c->dst, &to, want, 0);
         if (n > 0) {
             SFT_TRY(sft__copy_advance(c, (uint64_t)n, err));
         } else if (n == 0 || is_refusal(errno)) {
-            *left = true; /* the end of the source, or a file that only looks like one: read will tell */
+            *left = true; /* the end of the source, or a file that only looks like one: read will
+                             tell */
             return SFT_OK;
         } else if (errno != EINTR) {
             return sft__fail_sys(err, SFT_E_IO, errno, "cannot copy \"%s\" to \"%s\"", c->src_name,
@@ -84,7 +88,8 @@ static sft_status send_in_kernel(sft__copy *c, bool *left, sft_error *err) {
             *left = true;
             return SFT_OK;
         } else if (cause != EINTR) {
-            return sft__fail_sys(err, SFT_E_IO, cause, "cannot send \"%s\" to the stream", c->src_name);
+            return sft__fail_sys(err, SFT_E_IO, cause, "cannot send \"%s\" to the stream",
+                                 c->src_name);
         }
     }
     return SFT_OK;

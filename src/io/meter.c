@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/meter.c - see meter.h. The lock is held while the caller's poll runs: it is promised never to run twice
- * at once.
+ * io/meter.c - see meter.h. The lock is held while the caller's poll runs: it is promised never to
+ * run twice at once.
  */
 #include "io/meter.h"
 
-sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total, sft_error *err) {
+sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total,
+                           sft_error *err) {
     memset(meter, 0, sizeof *meter);
     meter->progress.bytes_total = total;
     if (control == NULL || control->poll == NULL) {

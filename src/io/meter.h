@@ -20,7 +20,8 @@ typedef struct sft__meter {
 } sft__meter;
 
 /* SFT_E_NOMEM if the system has no lock to give. */
-sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total, sft_error *err);
+sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total,
+                           sft_error *err);
 void sft__meter_reset(sft__meter *meter);
 
 /* Counts; polls when a step has gathered. SFT_E_CANCELLED from the first poll on that says so. */

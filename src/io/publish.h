@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/publish.h - a file that becomes visible all at once, or not at all. The bytes are gathered in a file
- * without a name (or with a random one) in the folder of the target; commit gives it the target's name.
- * Until then, and after any failure but SFT_E_DURABILITY, the old state is intact.
+ * io/publish.h - a file that becomes visible all at once, or not at all. The bytes are gathered in
+ * a file without a name (or with a random one) in the folder of the target; commit gives it the
+ * target's name. Until then, and after any failure but SFT_E_DURABILITY, the old state is intact.
  * One implementation for POSIX (publish_posix.c) and one for Windows (publish_win.c).
  */
 #ifndef SFT_IO_PUBLISH_H
@@ -20,26 +20,28 @@ typedef struct sft__publish_options {
     bool new_only; /* SFT_E_EXISTS if the target exists */
 } sft__publish_options;
 
-/* Checks the target (a regular file or nothing; a symbolic link is followed to what it names), and creates
- * the file to be written in its folder. Errors: PATH, NOT_REGULAR, EXISTS, IO, NOMEM. */
-sft_status sft__publish_open(sft__publish **out, const char *path, const sft__publish_options *options,
-                             sft_error *err);
+/* Checks the target (a regular file or nothing; a symbolic link is followed to what it names), and
+ * creates the file to be written in its folder. Errors: PATH, NOT_REGULAR, EXISTS, IO, NOMEM. */
+sft_status sft__publish_open(sft__publish **out, const char *path,
+                             const sft__publish_options *options, sft_error *err);
 
 /* The file being written: open for reading and writing. */
 sft__handle sft__publish_handle(const sft__publish *publish);
 const char *sft__publish_name(const sft__publish *publish); /* the path as given, for messages */
 
-/* Gives the file its size and its blocks where the file system can: no space is told here, with ENOSPC in
- * err->sys, before any data is written. */
+/* Gives the file its size and its blocks where the file system can: no space is told here, with
+ * ENOSPC in err->sys, before any data is written. */
 sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err);
 
-/* Writes the parts one behind the other at `offset`. Any number of threads, on ranges that do not overlap.
- * With SFT_DURABLE_FULL the system is told to start writing early, so that commit has little to wait for. */
-sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts, size_t count,
-                              sft_error *err);
+/* Writes the parts one behind the other at `offset`. Any number of threads, on ranges that do not
+ * overlap. With SFT_DURABLE_FULL the system is told to start writing early, so that commit has
+ * little to wait for. */
+sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts,
+                              size_t count, sft_error *err);
 
 /* Makes it visible. SFT_E_NOT_COMMITTED (cause in err->sys), SFT_E_EXISTS: the old state is intact.
- * SFT_E_DURABILITY: the new file is in place, but is perhaps not on the disk yet. Call once; then free. */
+ * SFT_E_DURABILITY: the new file is in place, but is perhaps not on the disk yet. Call once; then
+ * free. */
 sft_status sft__publish_commit(sft__publish *publish, sft_error *err);
 
 /* Without a commit: removes what was written. NULL is fine. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/publish_posix.c - atomic publication on POSIX systems. Where the system offers it the file has no name
- * at all while it is written (O_TMPFILE), so that a killed process leaves nothing behind; elsewhere it is
- * called .NAME.tmp.<random>. All steps are relative to one open descriptor of the folder.
- * A failed fsync is never tried again: the kernel may have dropped the pages, a second call would lie.
+ * io/publish_posix.c - atomic publication on POSIX systems. Where the system offers it the file has
+ * no name at all while it is written (O_TMPFILE), so that a killed process leaves nothing behind;
+ * elsewhere it is called .NAME.tmp.<random>. All steps are relative to one open descriptor of the
+ * folder. A failed fsync is never tried again: the kernel may have dropped the pages, a second call
+ * would lie.
  */
 #ifndef _WIN32
 #include "base/checked.h"
@@ -60,7 +61,8 @@ static int open_retry(int folder, const char *name, int flags, mode_t mode) {
 }
 
 /* Splits cur into its folder (opened) and its last component (p->base). */
-static sft_status open_folder(sft__publish *p, const char *cur, size_t *folder_len, sft_error *err) {
+static sft_status open_folder(sft__publish *p, const char *cur, size_t *folder_len,
+                              sft_error *err) {
     const char *slash = strrchr(cur, '/');
     const char *base = slash == NULL ? cur : slash + 1;
     const char *folder;
@@ -146,7 +148,8 @@ static sft_status find_target(sft__publish *p, sft_error *err) {
             SFT_TRY(check_target(p, &st, err));
             /* a magic link (/proc/self/fd/1) does not lead where its text says */
             if (linked && (st.st_dev != followed.st_dev || st.st_ino != followed.st_ino)) {
-                return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" does not lead to a file by name", p->path);
+                return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" does not lead to a file by name",
+                                 p->path);
             }
             return SFT_OK;
         }
@@ -191,7 +194,8 @@ static void make_temp_name(sft__publish *p, bool bare) {
     *at = '\0';
 }
 
-/* 0666: the umask (or a default ACL) rules. Where the final mode is known, nobody else until it is set. */
+/* 0666: the umask (or a default ACL) rules. Where the final mode is known, nobody else until it is
+ * set. */
 static mode_t create_mode(const sft__publish *p) {
     return p->exists || (p->options.mode & SFT_MODE_SET) != 0 ? 0600 : 0666;
 }
@@ -276,7 +280,8 @@ static sft_status take_over_mode(sft__publish *p, sft_error *err) {
         return SFT_OK;
     }
     if (fstat(p->file, &st) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at the new file for \"%s\"", p->path);
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at the new file for \"%s\"",
+                             p->path);
     }
     if (p->exists && (st.st_uid != p->old_uid || st.st_gid != p->old_gid)) {
         if (fchown(p->file, p->old_uid, p->old_gid) != 0 && st.st_gid != p->old_gid) {
@@ -291,11 +296,12 @@ static sft_status take_over_mode(sft__publish *p, sft_error *err) {
     if (!asked && ((uint32_t)st.st_mode & 0777u & ~mode) == 0) {
         return SFT_OK;
     }
-    return sft__fail_sys(err, SFT_E_IO, errno, "cannot set the mode of the new file for \"%s\"", p->path);
+    return sft__fail_sys(err, SFT_E_IO, errno, "cannot set the mode of the new file for \"%s\"",
+                         p->path);
 }
 
-sft_status sft__publish_open(sft__publish **out, const char *path, const sft__publish_options *options,
-                             sft_error *err) {
+sft_status sft__publish_open(sft__publish **out, const char *path,
+                             const sft__publish_options *options, sft_error *err) {
     sft__publish *p;
     sft_status st;
 
@@ -318,7 +324,8 @@ sft_status sft__publish_open(sft__publish **out, const char *path, const sft__pu
     p->path = sft__arena_copy(&p->arena, path, strlen(path));
     st = p->path == NULL ? sft__fail_nomem(err, strlen(path) + 1) : find_target(p, err);
     if (st == SFT_OK && !create_unnamed(p) && with_temp_name(p, make_named) != 0) {
-        st = sft__fail_sys(err, SFT_E_IO, errno, "cannot create a file in the folder of \"%s\"", p->path);
+        st = sft__fail_sys(err, SFT_E_IO, errno, "cannot create a file in the folder of \"%s\"",
+                           p->path);
     }
     if (st == SFT_OK) {
         st = take_over_mode(p, err);
@@ -341,7 +348,8 @@ const char *sft__publish_name(const sft__publish *publish) {
 
 /* ---------------------------------------------------------------- writing */
 
-/* Blocks for the whole file in one go. 0, or -1 with errno; where the system cannot, a mere size. */
+/* Blocks for the whole file in one go. 0, or -1 with errno; where the system cannot, a mere size.
+ */
 static int give_size(int fd, off_t size) {
     int rc;
 #if defined(__linux__)
@@ -367,14 +375,15 @@ sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error 
     struct rlimit limit;
 
     if ((off_t)size < 0 || (uint64_t)(off_t)size != size) {
-        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes", publish->path,
-                             (unsigned long long)size);
+        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes",
+                             publish->path, (unsigned long long)size);
     }
     /* Growing past the limit would not only fail, but raise SIGXFSZ. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) {
-        return sft__fail_sys(err, SFT_E_IO, EFBIG,
-                             "\"%s\" needs %llu bytes, this process may write files of %llu", publish->path,
-                             (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        size > limit.rlim_cur) {
+        return sft__fail_sys(
+            err, SFT_E_IO, EFBIG, "\"%s\" needs %llu bytes, this process may write files of %llu",
+            publish->path, (unsigned long long)size, (unsigned long long)limit.rlim_cur);
     }
     if (size > 0 && give_size(publish->file, (off_t)size) != 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
@@ -420,7 +429,8 @@ static void note_dirty(sft__publish *p, uint64_t offset, uint64_t size) {
 static ssize_t write_parts(int fd, struct iovec *iov, int count, off_t offset) {
 #if defined(__APPLE__) /* pwritev came late there, and calls of 2 GiB are refused */
     (void)count;
-    return pwrite(fd, iov[0].iov_base, iov[0].iov_len < 1u << 30 ? iov[0].iov_len : 1u << 30, offset);
+    return pwrite(fd, iov[0].iov_base, iov[0].iov_len < 1u << 30 ? iov[0].iov_len : 1u << 30,
+                  offset);
 #else
     return count == 1 ? pwrite(fd, iov[0].iov_base, iov[0].iov_len, offset)
                       : pwritev(fd, iov, count, offset);
@@ -455,8 +465,8 @@ static int write_all(int fd, struct iovec *iov, int count, uint64_t *offset) {
     return 0;
 }
 
-sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts, size_t count,
-                              sft_error *err) {
+sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts,
+                              size_t count, sft_error *err) {
     enum { BATCH = 128 }; /* below every IOV_MAX (POSIX promises 16, all in use have 1,024) */
     const uint64_t begin = offset;
 
@@ -470,8 +480,8 @@ sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft_
         }
         if (write_all(publish->file, iov, n, &offset) != 0) {
             const int cause = errno;
-            (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu", publish->path,
-                                (unsigned long long)offset);
+            (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
+                                publish->path, (unsigned long long)offset);
             if (err != NULL) {
                 err->offset = offset;
             }
@@ -521,16 +531,17 @@ static int rename_new(sft__publish *p) {
     return 0;
 }
 
-static sft_status not_committed(const sft__publish *p, int cause, const char *step, sft_error *err) {
+static sft_status not_committed(const sft__publish *p, int cause, const char *step,
+                                sft_error *err) {
     if (cause == EEXIST && p->options.new_only) {
         return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
-    return sft__fail_sys(err, SFT_E_NOT_COMMITTED, cause, "\"%s\" stays as it was, cannot %s the new file",
-                         p->path, step);
+    return sft__fail_sys(err, SFT_E_NOT_COMMITTED, cause,
+                         "\"%s\" stays as it was, cannot %s the new file", p->path, step);
 }
 
-/* Gives the file without a name the target's, where nothing has to be replaced. EEXIST: something is there
- * by now. */
+/* Gives the file without a name the target's, where nothing has to be replaced. EEXIST: something
+ * is there by now. */
 static bool publish_by_link(sft__publish *p, int *cause) {
     *cause = EEXIST;
     if (p->exists) {
@@ -585,8 +596,8 @@ sft_status sft__publish_commit(sft__publish *publish, sft_error *err) {
     if (!linked) {
         SFT_TRY(publish_by_rename(publish, err));
     } else if (close_file(publish) != 0) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, errno, "\"%s\" is in place, but closing it failed",
-                             publish->path);
+        return sft__fail_sys(err, SFT_E_DURABILITY, errno,
+                             "\"%s\" is in place, but closing it failed", publish->path);
     }
     if (durable && sync_folder(publish) != 0) {
         return sft__fail_sys(err, SFT_E_DURABILITY, errno,

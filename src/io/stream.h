@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/stream.h - writing to an open descriptor at its position: pipe, socket, terminal or file. Interrupted
- * calls, short counts and full non-blocking descriptors are waited out. A reader that went away is the
- * error SFT_E_IO with EPIPE, never a signal. stream_posix.c and stream_win.c implement it.
+ * io/stream.h - writing to an open descriptor at its position: pipe, socket, terminal or file.
+ * Interrupted calls, short counts and full non-blocking descriptors are waited out. A reader that
+ * went away is the error SFT_E_IO with EPIPE, never a signal. stream_posix.c and stream_win.c
+ * implement it.
  */
 #ifndef SFT_IO_STREAM_H
 #define SFT_IO_STREAM_H
@@ -28,7 +29,8 @@ sft_status sft__stream_init(sft__stream *stream, int fd, sft_error *err);
 sft_status sft__stream_write(const sft__stream *stream, const sft__span *parts, size_t count,
                              sft_error *err);
 
-/* The handle of a descriptor that positioned writes may go to: a regular file, not opened for appending. */
+/* The handle of a descriptor that positioned writes may go to: a regular file, not opened for
+ * appending. */
 sft_status sft__stream_file(int fd, sft__handle *out, sft_error *err);
 
 #endif

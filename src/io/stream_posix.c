@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/stream_posix.c - see stream.h. A closed pipe would raise SIGPIPE: the signal is blocked for this thread
- * while we write, and taken out of the queue again if our write put it there. No handler is touched.
+ * io/stream_posix.c - see stream.h. A closed pipe would raise SIGPIPE: the signal is blocked for
+ * this thread while we write, and taken out of the queue again if our write put it there. No
+ * handler is touched.
  */
 #ifndef _WIN32
 #include "io/stream_posix.h"
@@ -164,7 +165,8 @@ sft_status sft__stream_file(int fd, sft__handle *out, sft_error *err) {
         return sft__fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
     }
     if (!S_ISREG(st.st_mode)) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "descriptor %d is no regular file: use a stream", fd);
+        return sft__fail(err, SFT_E_NOT_REGULAR, "descriptor %d is no regular file: use a stream",
+                         fd);
     }
     if ((flags & O_APPEND) != 0) {
         return sft__fail(err, SFT_E_ARG, "descriptor %d appends: it cannot write at positions", fd);

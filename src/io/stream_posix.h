@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/stream_posix.h - what copy_posix.c shares with stream_posix.c: waiting for room, and keeping SIGPIPE
- * away from the process. Only for the POSIX implementations.
+ * io/stream_posix.h - what copy_posix.c shares with stream_posix.c: waiting for room, and keeping
+ * SIGPIPE away from the process. Only for the POSIX implementations.
  */
 #ifndef SFT_IO_STREAM_POSIX_H
 #define SFT_IO_STREAM_POSIX_H

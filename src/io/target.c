@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/target.c - where results go: caller's memory, an open file, a stream, or the user's own vtable. Checks
- * ranges once, so that no implementation has to.
+ * io/target.c - where results go: caller's memory, an open file, a stream, or the user's own
+ * vtable. Checks ranges once, so that no implementation has to.
  */
+#include "io/target.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/thread.h"
 #include "io/copy.h"
-#include "io/target.h"
 
 struct sft_target {
     sft_target_vtable vtable;
@@ -19,15 +19,16 @@ struct sft_target {
     size_t name_size;
 };
 
-sft_status sft_target_create(sft_target **out, const sft_target_vtable *vtable, void *self, uint64_t size,
-                             uint32_t flags, const char *name, const sft_allocator *allocator,
-                             sft_error *err) {
+sft_status sft_target_create(sft_target **out, const sft_target_vtable *vtable, void *self,
+                             uint64_t size, uint32_t flags, const char *name,
+                             const sft_allocator *allocator, sft_error *err) {
     const size_t known = sizeof(sft_target_vtable);
     sft_target *t;
 
     *out = NULL;
     if (vtable->struct_size < offsetof(sft_target_vtable, write_many) || vtable->write_at == NULL) {
-        return sft__fail(err, SFT_E_ARG, "the target's vtable has no write_at, or its struct_size is not set");
+        return sft__fail(err, SFT_E_ARG,
+                         "the target's vtable has no write_at, or its struct_size is not set");
     }
     t = sft__alloc_zero(allocator, sizeof *t);
     if (t == NULL) {
@@ -103,8 +104,9 @@ static void no_done(void *ctx, size_t index, sft_status status, const sft_error 
 }
 
 /* One after the other. What comes behind a failure is not tried, but told as ended. */
-static sft_status write_each(sft_target *t, const sft_io_range *ranges, size_t count, sft_io_done done,
-                             void *done_ctx, const sft_control *control, sft_error *err) {
+static sft_status write_each(sft_target *t, const sft_io_range *ranges, size_t count,
+                             sft_io_done done, void *done_ctx, const sft_control *control,
+                             sft_error *err) {
     sft_progress progress = {0, 0};
     sft_error first;
     sft_status st = SFT_OK;
@@ -164,13 +166,16 @@ sft_status sft_target_borrow(sft_target *target, uint64_t offset, size_t size, v
 
 /* ---------------------------------------------------------------- memory */
 
-static sft_status memory_write(void *self, uint64_t offset, const void *data, size_t size, sft_error *err) {
+static sft_status memory_write(void *self, uint64_t offset, const void *data, size_t size,
+                               sft_error *err) {
     (void)err;
-    memcpy((uint8_t *)self + (size_t)offset, data, size); /* offset + size <= size of the memory: checked */
+    memcpy((uint8_t *)self + (size_t)offset, data,
+           size); /* offset + size <= size of the memory: checked */
     return SFT_OK;
 }
 
-static sft_status memory_borrow(void *self, uint64_t offset, size_t size, void **data, sft_error *err) {
+static sft_status memory_borrow(void *self, uint64_t offset, size_t size, void **data,
+                                sft_error *err) {
     (void)size;
     (void)err;
     *data = (uint8_t *)self + (size_t)offset;
@@ -197,19 +202,22 @@ typedef struct fd_target {
     uint64_t position; /* of a stream: bytes written so far */
 } fd_target;
 
-static sft_status file_write(void *self, uint64_t offset, const void *data, size_t size, sft_error *err) {
+static sft_status file_write(void *self, uint64_t offset, const void *data, size_t size,
+                             sft_error *err) {
     const fd_target *t = self;
     return sft__file_write_at(t->file, "descriptor", offset, data, size, err);
 }
 
-static sft_status stream_write(void *self, uint64_t offset, const void *data, size_t size, sft_error *err) {
+static sft_status stream_write(void *self, uint64_t offset, const void *data, size_t size,
+                               sft_error *err) {
     fd_target *t = self;
     const sft__span part = {data, size};
     sft_status st;
 
     sft__mutex_lock(&t->lock);
     if (offset != t->position) {
-        st = sft__fail_at(err, SFT_E_STATE, offset, "a stream at byte %llu cannot take bytes of %llu",
+        st = sft__fail_at(err, SFT_E_STATE, offset,
+                          "a stream at byte %llu cannot take bytes of %llu",
                           (unsigned long long)t->position, (unsigned long long)offset);
     } else {
         st = sft__stream_write(&t->stream, &part, 1, err);
@@ -229,8 +237,8 @@ static void fd_close(void *self) {
     sft__free(t->allocator, t, sizeof *t);
 }
 
-static sft_status fd_open(sft_target **out, fd_target *shape, sft_target_vtable *vtable, uint32_t flags,
-                          const char *name, sft_error *err) {
+static sft_status fd_open(sft_target **out, fd_target *shape, sft_target_vtable *vtable,
+                          uint32_t flags, const char *name, sft_error *err) {
     const sft_allocator *allocator = shape->allocator;
     fd_target *t = sft__alloc(allocator, sizeof *t);
     sft_status st;
@@ -251,7 +259,8 @@ static sft_status fd_open(sft_target **out, fd_target *shape, sft_target_vtable 
     return st;
 }
 
-sft_status sft_target_open_fd(sft_target **out, int fd, const sft_allocator *allocator, sft_error *err) {
+sft_status sft_target_open_fd(sft_target **out, int fd, const sft_allocator *allocator,
+                              sft_error *err) {
     sft_target_vtable vtable;
     fd_target shape;
 
@@ -290,7 +299,8 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
     sft_status st;
 
     if (!file && target->vtable.write_at != stream_write) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "\"%s\" is no descriptor of this library", target->name);
+        return sft__fail(err, SFT_E_UNSUPPORTED, "\"%s\" is no descriptor of this library",
+                         target->name);
     }
     memset(&copy, 0, sizeof copy);
     SFT_TRY(sft__stream_file(src_fd, &copy.src, err));
@@ -308,7 +318,8 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
     copy.stream = &t->stream;
     sft__mutex_lock(&t->lock);
     if (offset != t->position) {
-        st = sft__fail_at(err, SFT_E_STATE, offset, "a stream at byte %llu cannot take bytes of %llu",
+        st = sft__fail_at(err, SFT_E_STATE, offset,
+                          "a stream at byte %llu cannot take bytes of %llu",
                           (unsigned long long)t->position, (unsigned long long)offset);
     } else {
         st = sft__copy_range(&copy, err);

@@ -11,7 +11,8 @@ static sft__publish_options opts(uint32_t mode, bool new_only) {
     return o;
 }
 
-static sft_status put(const char *path, const char *text, uint32_t mode, bool new_only, sft_error *err) {
+static sft_status put(const char *path, const char *text, uint32_t mode, bool new_only,
+                      sft_error *err) {
     const sft__publish_options o = opts(mode, new_only);
     const sft__span parts[3] = {{text, strlen(text) / 2},
                                 {text, 0},
@@ -157,7 +158,8 @@ static void long_names_fit(void **state) {
         name[len] = '\0';
         memcpy(name + 230 - 2, "\xc3\xa9\xc3\xa9", len >= 232 ? 4 : 0);
         assert_int_equal(put(in_scratch(name), "a", 0, false, NULL), SFT_OK);
-        assert_int_equal(put(in_scratch(name), "bb", 0, false, NULL), SFT_OK); /* by a temporary name */
+        assert_int_equal(put(in_scratch(name), "bb", 0, false, NULL),
+                         SFT_OK); /* by a temporary name */
         assert_file(in_scratch(name), "bb", 2);
         assert_int_equal(scratch_list(1), 1);
     }
@@ -197,7 +199,8 @@ static void parallel_writes_and_writeback(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(new_file_follows_the_umask, scratch_clear),
-        cmocka_unit_test_teardown(replacing_keeps_the_mode_and_hard_links_the_old_bytes, scratch_clear),
+        cmocka_unit_test_teardown(replacing_keeps_the_mode_and_hard_links_the_old_bytes,
+                                  scratch_clear),
         cmocka_unit_test_teardown(nothing_shows_before_commit, scratch_clear),
         cmocka_unit_test_teardown(links_are_written_through, scratch_clear),
         cmocka_unit_test_teardown(other_things_are_refused, scratch_clear),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of targets, streams and copies from file to file or stream: io/target, io/stream, io/copy.
+ * Unit tests of targets, streams and copies from file to file or stream: io/target, io/stream,
+ * io/copy.
  */
 #include "unit/files.h"
 
@@ -80,14 +81,16 @@ static void write_many_reports_every_range_once(void **state) {
     control.poll = stop_at_second;
     control.ctx = &polls;
     memset(&n, 0, sizeof n);
-    assert_int_equal(sft_target_write_many(t, good, 3, count_done, &n, &control, &err), SFT_E_CANCELLED);
+    assert_int_equal(sft_target_write_many(t, good, 3, count_done, &n, &control, &err),
+                     SFT_E_CANCELLED);
     assert_int_equal(n.ok, 1);
     assert_int_equal(n.failed, 2);
     sft_target_close(t);
 }
 
 static int closed;
-static sft_status own_write(void *self, uint64_t offset, const void *data, size_t size, sft_error *err) {
+static sft_status own_write(void *self, uint64_t offset, const void *data, size_t size,
+                            sft_error *err) {
     (void)err;
     memcpy((char *)self + offset, data, size);
     return SFT_OK;
@@ -121,7 +124,8 @@ static void users_own_target(void **state) {
     v.write_at = own_write;
     v.write_many = own_many;
     v.close = own_close;
-    assert_int_equal(sft_target_create(&t, &v, memory, 4, SFT_TARGET_ORDERED, "mine", NULL, NULL), SFT_OK);
+    assert_int_equal(sft_target_create(&t, &v, memory, 4, SFT_TARGET_ORDERED, "mine", NULL, NULL),
+                     SFT_OK);
     assert_string_equal(sft_target_name(t), "mine");
     assert_int_equal(sft_target_flags(t), SFT_TARGET_ORDERED);
     assert_int_equal(sft_target_write_many(t, &one, 1, count_done, &n, NULL, NULL), SFT_OK);
@@ -227,8 +231,7 @@ static void stream_through(int fds[2], bool non_blocking) {
     sft__thread_join(&thread);
     close(fds[0]);
     assert_int_equal(r.bytes, 2 * SIZE - 1000 + 3);
-    assert_true(r.sum ==
-                sum_of("end", 3, sum_of(data + 1000, SIZE - 1000, sum_of(data, SIZE, 0))));
+    assert_true(r.sum == sum_of("end", 3, sum_of(data + 1000, SIZE - 1000, sum_of(data, SIZE, 0))));
     free(data);
 }
 
@@ -288,7 +291,8 @@ static void copies_between_files(void **state) {
     const int src = open(in_scratch("a"), O_RDONLY);
     static const struct {
         uint64_t from, to, size;
-    } cases[] = {{0, 0, SIZE}, {0, 4096, SIZE}, {4096, 0, 8192}, {1, 0, SIZE - 1}, {5, 7, 11}, {0, 0, 0}};
+    } cases[] = {{0, 0, SIZE},     {0, 4096, SIZE}, {4096, 0, 8192},
+                 {1, 0, SIZE - 1}, {5, 7, 11},      {0, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sft__copy c;
         memset(&c, 0, sizeof c);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/publish_set.c - see publish_set.h.
+ */
+#include "move/publish_set.h"
+#include "base/error.h"
+
+static const char sidecar_suffix[] = ".digests.json";
+
+sft_status sft__set_create(sft__publish **out, const sft__set *set, const char *path,
+                           sft_error *err) {
+    const sft_write_options *o = &set->options;
+    const sft__publish_options p = {set->allocator, o->durability, o->mode,
+                                    (o->flags & SFT_WRITE_NEW_ONLY) != 0};
+    sft_status st = sft__publish_open(out, path, &p, err);
+
+    if (st == SFT_OK) {
+        st = sft__publish_reserve(*out, sft__set_file_bytes(set), err);
+        if (st != SFT_OK) {
+            sft__publish_free(*out);
+            *out = NULL;
+        }
+    }
+    return st;
+}
+
+/* The sidecar, written but not yet visible. Its mode is the one of the file. */
+static sft_status write_sidecar(sft__publish **out, const sft__set *set, const char *path,
+                                sft_error *err) {
+    const sft__publish_options p = {set->allocator, set->options.durability, set->options.mode,
+                                    false};
+    sft__buf name;
+    sft__buf text;
+    sft__span part;
+    sft_status st;
+
+    *out = NULL;
+    sft__buf_init(&name, set->allocator);
+    sft__buf_init(&text, set->allocator);
+    sft__buf_text(&name, path);
+    sft__buf_add(&name, sidecar_suffix, sizeof sidecar_suffix);
+    st = name.failed ? sft__fail_nomem(err, strlen(path) + sizeof sidecar_suffix)
+                     : sft__set_sidecar(set, sft__path_base(path), &text, err);
+    if (st == SFT_OK) {
+        st = sft__publish_open(out, name.data, &p, err);
+    }
+    part = (sft__span){text.data, text.len};
+    if (st == SFT_OK) {
+        st = sft__publish_reserve(*out, text.len, err);
+    }
+    if (st == SFT_OK) {
+        st = sft__publish_write(*out, 0, &part, 1, err);
+    }
+    if (st != SFT_OK) {
+        sft__publish_free(*out);
+        *out = NULL;
+    }
+    sft__buf_reset(&text);
+    sft__buf_reset(&name);
+    return st;
+}
+
+sft_status sft__set_publish(const sft__set *set, sft__publish *publish, const char *path,
+                            sft_error *err) {
+    const bool wanted = set->options.digests != 0 && !sft__set_digests_inside(set);
+    sft__publish *sidecar = NULL;
+    sft_error cause;
+    sft_status st;
+
+    if (wanted) {
+        SFT_TRY(write_sidecar(&sidecar, set, path, err));
+    }
+    st = sft__publish_commit(publish, err);
+    if (st == SFT_OK && wanted && sft__publish_commit(sidecar, &cause) != SFT_OK) {
+        st = sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
+                           "\"%s\" is in place, but not its digests: %s", path, cause.message);
+    }
+    sft__publish_free(sidecar);
+    return st;
+}

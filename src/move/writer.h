@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/writer.h - what the files of the streaming writer share. writer.c: declaring; writer_put.c:
+ * bytes; writer_commit.c: the end.
+ */
+#ifndef SFT_MOVE_WRITER_H
+#define SFT_MOVE_WRITER_H
+
+#include "base/thread.h"
+#include "io/meter.h"
+#include "io/publish.h"
+#include "move/cover.h"
+#include "move/set.h"
+
+typedef enum sft__writer_state {
+    SFT__WRITER_DECLARING,
+    SFT__WRITER_OPEN, /* takes puts */
+    SFT__WRITER_DONE  /* committed, failed or cancelled: only free is left */
+} sft__writer_state;
+
+/* One tensor's bytes as they come. */
+typedef struct sft__intake {
+    sft__cover cover;
+    sft_sha256 *sha; /* of the first sha_bytes bytes; NULL: none yet, or complete */
+    uint64_t sha_bytes;
+    bool sha_busy; /* a put is feeding it */
+} sft__intake;
+
+struct sft_writer {
+    sft__set set;
+    sft__arena arena;
+    sft_limits limits;
+    const char *path; /* NULL: a stream */
+    sft__stream stream;
+    sft__publish *publish;
+    size_t entry_cap;
+    sft_metadata_entry *metadata;
+    size_t metadata_cap;
+    bool has_metadata;
+    sft__mutex lock; /* state, intakes, position */
+    sft__writer_state state;
+    sft__intake *intakes;  /* by declaration index, from start on */
+    uint64_t stream_bytes; /* put into the stream's data section so far */
+    sft__meter meter;
+};
+
+/* With the lock held. */
+sft_status sft__writer_start(sft_writer *w, sft_error *err);
+
+#endif
