@@ -39,8 +39,8 @@ look_build() {
     need_command ninja ninja-build
     if ! command -v pkg-config >/dev/null 2>&1; then lack pkg-config; fi
     need_file libcmocka-dev /usr/include/cmocka.h /usr/local/include/cmocka.h
+    need_command python3 python3
     if cmake_is_old; then
-        need_command python3 python3
         python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
     fi
 }
@@ -48,7 +48,6 @@ look_build() {
 look_test() {
     look_build
     need_command g++ g++
-    need_command python3 python3
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
     need_command strace strace
     need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
