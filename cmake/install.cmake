@@ -48,7 +48,7 @@ install(FILES LICENSE LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md DESTINAT
 
 # ---------------------------------------------------------------- what the tool says about itself
 # Man pages and completions come from the tool's own command tables: scripts/tool_docs.sh runs it.
-if(TARGET safetensors AND NOT CMAKE_CROSSCOMPILING AND NOT WIN32)
+if(TARGET safetensors AND NOT CMAKE_CROSSCOMPILING AND NOT WIN32 AND NOT SFT_SANITIZE)
   set(SFT_TOOL_DOCS ${CMAKE_CURRENT_BINARY_DIR}/tool-docs)
   file(GLOB sft_docs_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scripts/tool_docs.sh)
   add_custom_command(OUTPUT ${SFT_TOOL_DOCS}/stamp

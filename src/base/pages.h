@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 
-#define SFT__PAGES_MIN ((size_t)4 << 20)
+#define SFT__PAGES_MIN ((size_t)1 << 20)
 #define SFT__HUGE_PAGE ((size_t)2 << 20)
 
 /* Zeroed memory aligned to 2 MiB, not yet touched; NULL on failure. free takes the same size. */

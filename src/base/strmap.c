@@ -116,6 +116,32 @@ size_t sft__strmap_add(sft__strmap *map, size_t index) {
     return found;
 }
 
+size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
+    enum { AHEAD = 16 }; /* about as many cache misses as a core keeps in flight */
+    uint64_t hashes[AHEAD];
+
+    for (size_t i = 0; i < AHEAD || i - AHEAD < count; i++) {
+        if (i >= AHEAD) { /* its slot was asked for sixteen names ago */
+            const size_t index = i - AHEAD;
+            const entry_name n = name_of(map, index);
+            const uint64_t hash = hashes[index % AHEAD];
+            size_t slot = 0;
+            const size_t found = probe(map, n.name, n.len, hash, &slot);
+            if (found != SFT__STRMAP_NONE) {
+                *twice = index;
+                return found;
+            }
+            map->slots[slot] = (hash & UINT64_C(0xffffffff00000000)) | (uint64_t)(index + 1);
+        }
+        if (i < count) {
+            const entry_name n = name_of(map, i);
+            hashes[i % AHEAD] = sft__hash(map->key, n.name, n.len);
+            sft__prefetch(&map->slots[(size_t)hashes[i % AHEAD] & (map->slot_count - 1)]);
+        }
+    }
+    return SFT__STRMAP_NONE;
+}
+
 size_t sft__strmap_find(const sft__strmap *map, const char *name, size_t len) {
     size_t slot;
     if (map->slot_count == 0) {

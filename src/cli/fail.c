@@ -62,6 +62,29 @@ static void add_escaped(line *l, const char *text) {
     add(l, escaped);
 }
 
+/* The message without the file's name, which the line begins with already: "cannot open x: ...", "x
+ * is a folder". */
+static void add_message(line *l, const char *message, const char *file) {
+    char name[1024];
+    char start[sizeof((sft_error *)NULL)->message];
+
+    (void)sft_escape(name, sizeof name, file != NULL ? file : "", file != NULL ? strlen(file) : 0);
+    const size_t len = strlen(name);
+    const char *found = len > 0 ? strstr(message, name) : NULL;
+    if (found == message && message[len] == ' ') {
+        add(l, message + len + 1);
+    } else if (found != NULL && found != message && found[-1] == ' ' &&
+               (found[len] == ':' || found[len] == '\0')) {
+        const size_t before = (size_t)(found - message) - 1;
+        memcpy(start, message, before);
+        start[before] = '\0';
+        add(l, start);
+        add(l, found + len);
+    } else {
+        add(l, message);
+    }
+}
+
 static void add_start(const cli *c, line *l, const char *file) {
     l->used = 0;
     add(l, c->color_error ? CLI_BOLD "safetensors:" CLI_NORMAL " " : "safetensors: ");
@@ -117,7 +140,7 @@ void cli_fail(cli *c, const char *file, const sft_error *err) {
         add(&l, err->tensor);
         add(&l, "\": ");
     }
-    add(&l, err->message);
+    add_message(&l, err->message, file);
     say(c, &l);
     cli_hint(file, err, hint, sizeof hint);
     if (hint[0] != '\0') {

@@ -119,9 +119,10 @@ static bool truncated(const sft_error *err, uint64_t size, char *hint, size_t ca
         (err->status != SFT_E_COVERAGE && err->status != SFT_E_HEADER_PAST_END)) {
         return false;
     }
-    (void)snprintf(hint, cap,
-                   "the file is cut short: %s of %s present; complete the download or copy",
-                   cli_size(have, size, CLI_SI), cli_size(want, wanted, CLI_SI));
+    (void)snprintf(
+        hint, cap, "the file is cut short: %s of %s%s present; complete the download or copy",
+        cli_size(have, size, CLI_SI), err->status == SFT_E_HEADER_PAST_END ? "at least " : "",
+        cli_size(want, wanted, CLI_SI));
     return true;
 }
 

@@ -10,6 +10,12 @@
 
 enum { MAX_DEPTH = 24 };
 
+/* Folders that are open above the row at hand: where in the name each ends. */
+typedef struct stack {
+    size_t depth;
+    size_t prefix[MAX_DEPTH];
+} stack;
+
 /* Length of the part at `at`, the dot included; a {0..31} that folding made is no place to cut. */
 static size_t part_length(const ls_row *row, size_t at) {
     bool inside = false;
@@ -53,27 +59,6 @@ static void put_name(cli_table *t, size_t depth, const char *name, size_t len) {
     free(text);
 }
 
-/* A folder: everything from `first` on that begins with the same `prefix` bytes. */
-static void put_folder(cli *c, cli_table *t, const ls_row *rows, size_t count, size_t first,
-                       size_t from, size_t prefix, size_t depth) {
-    uint64_t tensors = 0;
-    uint64_t nbytes = 0;
-    char number[32];
-    char size[32];
-
-    for (size_t i = first;
-         i < count && rows[i].len >= prefix && memcmp(rows[i].name, rows[first].name, prefix) == 0;
-         i++) {
-        tensors += rows[i].count;
-        nbytes += rows[i].nbytes;
-    }
-    put_name(t, depth, rows[first].name + from, prefix - from);
-    cli_table_cell(t, "%s", "");
-    cli_table_cell(t, "%s tensor%s", cli_grouped(number, tensors), tensors == 1 ? "" : "s");
-    cli_table_cell(t, "%s", "");
-    cli_table_cell(t, "%s", cli_size(size, nbytes, c->units));
-}
-
 /* Bytes of whole parts that two names have in common at the start. */
 static size_t shared(const ls_row *a, const ls_row *b) {
     size_t at = 0;
@@ -90,28 +75,70 @@ static size_t shared(const ls_row *a, const ls_row *b) {
     return at;
 }
 
+/* First row after `first` that does not begin with its first `prefix` bytes. */
+static size_t folder_end(const ls_row *rows, size_t count, size_t first, size_t prefix) {
+    size_t i = first + 1;
+
+    while (i < count && rows[i].len >= prefix &&
+           memcmp(rows[i].name, rows[first].name, prefix) == 0) {
+        i++;
+    }
+    return i;
+}
+
+static void put_folder(cli *c, cli_table *t, const ls_row *rows, size_t count, size_t depth,
+                       size_t from, size_t prefix) {
+    uint64_t tensors = 0;
+    uint64_t nbytes = 0;
+    char number[32];
+    char size[32];
+
+    for (size_t i = 0; i < count; i++) {
+        tensors += rows[i].count;
+        nbytes += rows[i].nbytes;
+    }
+    put_name(t, depth, rows[0].name + from, prefix - from);
+    cli_table_cell(t, "%s", "");
+    cli_table_cell(t, "%s tensor%s", cli_grouped(number, tensors), tensors == 1 ? "" : "s");
+    cli_table_cell(t, "%s", "");
+    cli_table_cell(t, "%s", cli_size(size, nbytes, c->units));
+}
+
+/* Folders that row i opens: each as long as all its rows agree, none for a single row. */
+static void open_folders(cli *c, cli_table *t, const ls_row *rows, size_t count, size_t i,
+                         stack *open) {
+    while (open->depth < MAX_DEPTH) {
+        const size_t at = open->depth > 0 ? open->prefix[open->depth - 1] : 0;
+        const size_t n = part_length(&rows[i], at);
+        if (at + n >= rows[i].len) {
+            return;
+        }
+        const size_t end = folder_end(rows, count, i, at + n);
+        if (end == i + 1) {
+            return;
+        }
+        const size_t prefix =
+            shared(&rows[i], &rows[end - 1]); /* sorted: what these two share, all do */
+        put_folder(c, t, rows + i, end - i, open->depth, at, prefix > at + n ? prefix : at + n);
+        open->prefix[open->depth++] = prefix > at + n ? prefix : at + n;
+    }
+}
+
 void cli_ls_tree(cli *c, ls_row *rows, size_t count) {
     static const char *const titles[] = {"name", "dtype", "shape", "", "size"};
+    stack open = {0, {0}};
     cli_table t;
 
     qsort(rows, count, sizeof *rows, compare_rows);
     cli_table_init(&t, 5, titles, 1u << 4);
     for (size_t i = 0; i < count && !cli_stopped(c); i++) {
         const size_t common = i > 0 ? shared(&rows[i - 1], &rows[i]) : 0;
-        size_t depth = 0;
-        size_t at = 0;
-        while (depth < MAX_DEPTH) {
-            const size_t n = part_length(&rows[i], at);
-            if (at + n >= rows[i].len) {
-                break;
-            }
-            if (at >= common) {
-                put_folder(c, &t, rows, count, i, at, at + n, depth);
-            }
-            at += n;
-            depth++;
+        while (open.depth > 0 && open.prefix[open.depth - 1] > common) {
+            open.depth--;
         }
-        put_name(&t, depth, rows[i].name + at, rows[i].len - at);
+        open_folders(c, &t, rows, count, i, &open);
+        const size_t at = open.depth > 0 ? open.prefix[open.depth - 1] : 0;
+        put_name(&t, open.depth, rows[i].name + at, rows[i].len - at);
         cli_ls_facts(c, &t, &rows[i], true);
     }
     cli_table_print(&t, &c->out, c->color);

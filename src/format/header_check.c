@@ -141,8 +141,8 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
 /* H1, and the index by name. */
 static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
     const size_t n = h->tensor_count;
-    size_t i;
-    size_t other;
+    size_t again;
+    size_t first;
 
     if (n > memory_left / (4 * sizeof *h->names.slots)) {
         s->status = sft__fail(s->err, SFT_E_LIMIT, "name index of %llu tensors is above the memory limit",
@@ -153,19 +153,17 @@ static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
         s->status = sft__fail_nomem(s->err, n * 4 * sizeof *h->names.slots);
         return false;
     }
-    for (i = 0; i < n; i++) {
-        other = sft__strmap_add(&h->names, i);
-        if (other != SFT__STRMAP_NONE) {
-            const sft_tensor *const a = &h->tensors[i];
-            const sft_tensor *const b = &h->tensors[other];
-            const sft_tensor *const later = a->reserved > b->reserved ? a : b;
-            s->name = later->name;
-            s->name_len = later->name_len;
-            (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
-                                 "tensor name given twice, first at offset %llu",
-                                 8ull + (later == a ? b : a)->reserved);
-            return false;
-        }
+    first = sft__strmap_add_all(&h->names, n, &again);
+    if (first != SFT__STRMAP_NONE) {
+        const sft_tensor *const a = &h->tensors[again];
+        const sft_tensor *const b = &h->tensors[first];
+        const sft_tensor *const later = a->reserved > b->reserved ? a : b;
+        s->name = later->name;
+        s->name_len = later->name_len;
+        (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
+                             "tensor name given twice, first at offset %llu",
+                             8ull + (later == a ? b : a)->reserved);
+        return false;
     }
     return true;
 }
@@ -222,6 +220,13 @@ static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expe
     return check_size(t, end - begin, s);
 }
 
+/* The size that the file should have; not said if that is beyond 64 bits. */
+static void set_expected(sft_error *err, uint64_t data_start, uint64_t covered) {
+    if (err != NULL && covered <= UINT64_MAX - data_start) {
+        err->expected = data_start + covered;
+    }
+}
+
 /* H8. `covered` bytes of the data section belong to tensors. */
 static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t covered, sft__scan *s) {
     const uint64_t data_start = 8 + h->header_bytes;
@@ -235,13 +240,16 @@ static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t cov
         s->status = sft__fail_at(s->err, SFT_E_COVERAGE, data_start + covered,
                                  "tensors end after %llu bytes of data, the file has %llu",
                                  (unsigned long long)covered, (unsigned long long)data_bytes);
+        set_expected(s->err, data_start, covered);
         return false;
     }
     while (pieces[i].nbytes <= data_bytes) {
         i++; /* ends: the last one is `covered`, above data_bytes */
     }
-    return fail_tensor(s, &h->tensors[i], SFT_E_COVERAGE, "data_offsets",
-                       "file is too short for its tensors: bytes of data", data_bytes, covered);
+    (void)fail_tensor(s, &h->tensors[i], SFT_E_COVERAGE, "data_offsets",
+                      "file is too short for its tensors: bytes of data", data_bytes, covered);
+    set_expected(s->err, data_start, covered);
+    return false;
 }
 
 bool sft__header_check(sft__header *h, sft_piece *pieces, sft__scan *s, uint64_t memory_left) {

@@ -66,9 +66,13 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
                             (unsigned long long)n, (unsigned long long)limit);
     }
     if (n > file_size - 8) {
-        return sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
-                            "header length is %llu, but only %llu bytes follow it",
-                            (unsigned long long)n, (unsigned long long)(file_size - 8));
+        (void)sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
+                           "header length is %llu, but only %llu bytes follow it", (unsigned long long)n,
+                           (unsigned long long)(file_size - 8));
+        if (err != NULL) {
+            err->expected = 8 + n; /* at least; n <= limit < 2^32 */
+        }
+        return SFT_E_HEADER_PAST_END;
     }
     *header_bytes = n;
     return SFT_OK;
@@ -168,18 +172,17 @@ static bool unique_keys(parser *ps) {
     sft__header *const h = ps->header;
     sft__scan *const s = &ps->scan;
     sft__strmap keys;
-    bool unique = true;
+    size_t again;
+    bool unique;
 
     if (!sft__strmap_init(&keys, h->metadata, sizeof *h->metadata, h->metadata_count,
                           h->arena.allocator)) {
         s->status = sft__fail_nomem(s->err, h->metadata_count);
         return false;
     }
-    for (size_t i = 0; i < h->metadata_count && unique; i++) {
-        if (sft__strmap_add(&keys, i) != SFT__STRMAP_NONE) {
-            s->status = sft__fail_at(s->err, SFT_E_DUPLICATE, 8, "metadata key given twice");
-            unique = false;
-        }
+    unique = sft__strmap_add_all(&keys, h->metadata_count, &again) == SFT__STRMAP_NONE;
+    if (!unique) {
+        s->status = sft__fail_at(s->err, SFT_E_DUPLICATE, 8, "metadata key given twice");
     }
     sft__strmap_reset(&keys);
     return unique;

@@ -163,6 +163,18 @@ static void name_table_finds_all_and_reports_duplicates(void **state) {
     assert_int_equal(sft__strmap_find(&map, "layer.1", 7), SFT__STRMAP_NONE);
     sft__strmap_reset(&map);
     assert_int_equal(sft__strmap_find(&map, "x", 1), SFT__STRMAP_NONE);
+
+    for (size_t count = 0; count <= 2 * N; count = count < 40 ? count + 1 : count * 3 + 1) {
+        size_t again = 0;
+        const size_t all = count <= N ? count : N + 1;
+        assert_true(sft__strmap_init(&map, entries, sizeof entries[0], all, NULL));
+        assert_int_equal(sft__strmap_add_all(&map, all, &again), all <= N ? SFT__STRMAP_NONE : 77);
+        assert_int_equal(again, all <= N ? 0 : N);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len), i < all ? i : SFT__STRMAP_NONE);
+        }
+        sft__strmap_reset(&map);
+    }
 }
 
 static void siphash_matches_its_published_family(void **state) {

@@ -1,0 +1,2 @@
+# What people take for safetensors files, and what is said about it.
+safetensors check bad

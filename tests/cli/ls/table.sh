@@ -1,0 +1,2 @@
+safetensors ls small.safetensors
+safetensors ls --long kinds.safetensors empty.safetensors
