@@ -94,7 +94,13 @@ typedef struct sft_open_options {
 /* Opens a .safetensors file, an *.index.json, or a folder (its index if it has exactly one, else all its
  * *.safetensors files) as one catalog. Shard names from an index never lead outside the folder: absolute
  * paths, "..", drive letters, backslashes, and symbolic links out of it are SFT_E_PATH (the Hugging Face
- * cache's links from snapshots/ into blobs/ of the same repository are fine).
+ * cache's links from snapshots/ into blobs/ of the same repository are fine). The same holds for links
+ * among the files of a folder; `path` itself may be any link. The folder of an index is the one that
+ * `path` names it in, wherever a link in its last component leads. Of several indexes in a folder
+ * model.safetensors.index.json is taken; without it SFT_E_INDEX lists them.
+ * Where an index and the files disagree the index decides what the catalog holds: files and tensors that
+ * it does not name are left out (problems), those that it names and nobody has are SFT_E_SHARD_MISSING
+ * and SFT_E_SHARD_DISAGREES. Without an index a name in two files is SFT_E_DUPLICATE.
  * path: UTF-8. options: NULL for defaults. out: owned; sft_catalog_close.
  * Cost: one read of each header; O(tensors) time, memory at most 5 times the headers + 16 MB. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open(sft_catalog **out, const char *path,
@@ -123,7 +129,7 @@ SFT_API void sft_catalog_close(sft_catalog *catalog);
 SFT_API size_t sft_catalog_count(const sft_catalog *catalog);
 SFT_API const sft_tensor *sft_catalog_at(const sft_catalog *catalog, size_t index);
 
-/* By exact name, or NULL. O(1); no allocation. */
+/* By exact name, or NULL; an alias finds the tensor that it is another name of. O(1); no allocation. */
 SFT_API const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
                                            size_t name_len);
 

@@ -22,7 +22,8 @@ extern "C" {
 /* All functions may be called from several threads at once, close excepted. */
 typedef struct sft_source_vtable {
     size_t struct_size;
-    /* All `size` bytes at `offset`, or an error. offset + size <= the source's size is assured. */
+    /* All `size` bytes at `offset`, or an error (err, never NULL, filled with sft_error_set).
+     * offset + size <= the source's size and size > 0 are assured. */
     sft_status (*read_at)(void *self, uint64_t offset, void *dst, size_t size, sft_error *err);
     /* NULL: done by read_at, one after the other. Otherwise as sft_source_read_many; `done` is never NULL
      * and must be called exactly once per range. */
@@ -92,7 +93,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_add_file(sft_builder *builder, con
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_metadata(sft_builder *builder, uint32_t file,
                                                            const sft_metadata_entry *entry,
                                                            sft_error *err);
-/* Everything is copied except the dtype descriptor, which must outlive the catalog. Checked: shape and
+/* Tensors keep the order in which they are added. nbytes of the tensor and of its pieces: 0, or what is
+ * found by calculation (else SFT_E_SIZE). A strided piece needs elements of whole bytes.
+ * Everything is copied except the dtype descriptor, which must outlive the catalog. Checked: shape and
  * dtype give nbytes (the field is filled in), every piece lies inside its source, boxes inside the shape,
  * names are new (SFT_E_DUPLICATE). */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor,

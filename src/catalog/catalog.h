@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/catalog.h - the catalog object and how it is filled. Whoever fills one owns it alone until it is
- * handed out; from then on nothing in it changes. A catalog over one file borrows the tensors and the name
- * table of its only header; all others have merged ones in their arena.
+ * catalog/catalog.h - the catalog object and how it is filled. Whoever fills one owns it alone
+ * until it is handed out; from then on nothing in it changes. A catalog over one file borrows the
+ * tensors and the name table of its only header; all others have merged ones in their arena.
  */
 #ifndef SFT_CATALOG_CATALOG_H
 #define SFT_CATALOG_CATALOG_H
@@ -55,8 +55,8 @@ struct sft_catalog {
     sft__header one_header;
 };
 
-/* Options as this version of the library knows them, whatever the caller was compiled against: defaults
- * filled in. `open.limits` points at `limits`. */
+/* Options as this version of the library knows them, whatever the caller was compiled against:
+ * defaults filled in. `open.limits` points at `limits`. */
 typedef struct sft__open {
     sft_open_options open;
     sft_limits limits;
@@ -77,6 +77,15 @@ void sft__file_describe(sft__catalog_file *out, const sft__header *header, const
 /* Makes the catalog one over this single source. The source is taken over in every case. */
 sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft__open *options,
                              sft_error *err);
+
+/* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
+sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,
+                                    const sft__open *options, sft_error *err);
+sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
+                                   const sft__open *options, sft_error *err);
+
+/* Why an allocation of the catalog's arena failed: its budget or the system. */
+sft_status sft__arena_failed(const sft__arena *arena, uint64_t size, sft_error *err);
 
 /* Heap that a parsed header holds. */
 uint64_t sft__header_memory(const sft__header *header);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled here,
- * with as few system calls as can be: open, fstat, one read of the beginning, one of the rest of a header
- * that is longer. Folders and index files are in folder.c.
+ * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled
+ * here, with as few system calls as can be: open, fstat, one read of the beginning, one of the rest
+ * of a header that is longer. Folders and index files are in folder.c.
  */
 #include "base/checked.h"
 #include "catalog/catalog.h"
 
 enum {
-    FILE_FIRST = 4096,          /* read at once from a file: holds most small headers */
-    REMOTE_FIRST = 64 * 1024 /* where every read is a round trip: holds nearly all */
+    FILE_FIRST = 4096,        /* read at once from a file: holds most small headers */
+    REMOTE_FIRST = 64 * 1024, /* where every read is a round trip: holds nearly all */
+    INDEX_LOOKS = 64 * 1024   /* how far into a file an index is looked for */
 };
 
 sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_error *err) {
@@ -25,7 +26,8 @@ sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_e
     }
     if (out->open.limits != NULL) {
         const sft_limits *limits = out->open.limits;
-        if (limits->struct_size < offsetof(sft_limits, header_bytes) + sizeof limits->header_bytes) {
+        if (limits->struct_size <
+            offsetof(sft_limits, header_bytes) + sizeof limits->header_bytes) {
             return sft__fail(err, SFT_E_ARG, "limits without struct_size: use SFT_INIT");
         }
         memcpy(&out->limits, limits,
@@ -40,10 +42,9 @@ sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_e
     }
     out->open.struct_size = sizeof out->open;
     out->limits.struct_size = sizeof out->limits;
-    out->limits.header_bytes = out->limits.header_bytes == 0 ? 100000000
-                               : out->limits.header_bytes > UINT32_MAX
-                                   ? UINT32_MAX
-                                   : out->limits.header_bytes;
+    out->limits.header_bytes = out->limits.header_bytes == 0           ? 100000000
+                               : out->limits.header_bytes > UINT32_MAX ? UINT32_MAX
+                                                                       : out->limits.header_bytes;
     out->limits.tensors = out->limits.tensors == 0 || out->limits.tensors > UINT32_MAX
                               ? UINT32_MAX
                               : out->limits.tensors;
@@ -63,6 +64,14 @@ sft_status sft__catalog_new(sft_catalog **out, const sft__open *options, sft_err
     catalog->names = &catalog->merged_names;
     *out = catalog;
     return SFT_OK;
+}
+
+sft_status sft__arena_failed(const sft__arena *arena, uint64_t size, sft_error *err) {
+    if (arena->over_budget) {
+        return sft__fail(err, SFT_E_LIMIT,
+                         "the catalog needs more memory than limits.memory_bytes");
+    }
+    return sft__fail_nomem(err, size <= SIZE_MAX ? (size_t)size : SIZE_MAX);
 }
 
 uint64_t sft__header_memory(const sft__header *header) {
@@ -159,13 +168,58 @@ sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft
     return SFT_OK;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    const size_t len = strlen(text);
+    const size_t end_len = strlen(end);
+    return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
+}
+
+/* True if the file begins as a JSON object that has a "weight_map": an index under some other name.
+ */
+static bool looks_like_index(const sft_source *source, const sft_allocator *allocator) {
+    static const char key[] = "\"weight_map\"";
+    const uint64_t size = sft_source_size(source);
+    const size_t len = size < INDEX_LOOKS ? (size_t)size : INDEX_LOOKS;
+    char *text = sft__alloc(allocator, INDEX_LOOKS);
+    bool found = false;
+    size_t i = 0;
+
+    if (text != NULL && sft_source_read(source, 0, text, len, NULL) == SFT_OK) {
+        while (i < len &&
+               (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
+            i++;
+        }
+        if (i < len && text[i] == '{') {
+            for (; !found && len - i >= sizeof key - 1; i++) {
+                found = memcmp(text + i, key, sizeof key - 1) == 0;
+            }
+        }
+    }
+    sft__free(allocator, text, INDEX_LOOKS);
+    return found;
+}
+
 static sft_status open_file(sft_catalog *catalog, sft__handle file, const sft__stat *st,
                             const char *path, const sft__open *options, sft_error *err) {
     sft_source *source;
+    sft_status status;
 
     SFT_TRY(sft__source_from_handle(&source, file, st, path, options->open.access,
                                     options->open.allocator, err));
-    return sft__catalog_fill(catalog, source, options, err);
+    if (ends_with(path, ".index.json")) {
+        status = sft__catalog_open_index(catalog, source, path, options, err);
+        sft_source_close(source);
+        return status;
+    }
+    status = sft__catalog_fill(catalog, source, options, err);
+    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
+        !ends_with(path, ".safetensors") && looks_like_index(source, options->open.allocator)) {
+        catalog->source_count = 0; /* taken out again: the index is not one of the model's files */
+        catalog->sources = NULL;
+        status = sft__catalog_open_index(catalog, source, path, options, err);
+        sft_source_close(source);
+    }
+    return status;
 }
 
 /* Hands the catalog out if all went well, else ends it. */
@@ -200,16 +254,19 @@ sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_
     if (path == NULL) {
         return finish(out, catalog, sft__fail(err, SFT_E_ARG, "path is NULL"));
     }
-    status = sft__file_open(path, &file, &st, err);
-    if (status == SFT_OK) {
+    status = sft__path_open(path, &file, &st, err);
+    if (status == SFT_OK && st.folder) {
+        status = sft__catalog_open_folder(catalog, file, path, &o, err);
+        sft__file_close(file);
+    } else if (status == SFT_OK) {
         status = open_file(catalog, file, &st, path, &o, err);
     }
     return finish(out, catalog, status);
 }
 
 /* Takes the source over in every case. */
-static sft_status open_source(sft_catalog **out, sft_source *source, const sft_open_options *options,
-                              sft_error *err) {
+static sft_status open_source(sft_catalog **out, sft_source *source,
+                              const sft_open_options *options, sft_error *err) {
     sft__open o;
     sft_catalog *catalog = NULL;
     const sft_status status = begin(out, &o, options, &catalog, err);

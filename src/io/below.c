@@ -15,8 +15,8 @@ static bool begins(const char *s, size_t len, const char *prefix) {
 
 size_t sft__cache_root(const char *path) {
     const size_t len = strlen(path);
-    size_t begin = 0;        /* of the component being looked at */
-    size_t previous = 0;     /* of the one before it */
+    size_t begin = 0;    /* of the component being looked at */
+    size_t previous = 0; /* of the one before it */
     size_t previous_len = 0;
     size_t root = 0;
 
@@ -25,8 +25,10 @@ size_t sft__cache_root(const char *path) {
             continue;
         }
         const char *before = path + previous;
-        if (i < len && i - begin == 9 && memcmp(path + begin, "snapshots", 9) == 0 && path[i + 1] != 0 &&
-            (begins(before, previous_len, "models--") || begins(before, previous_len, "datasets--") ||
+        if (i < len && i - begin == 9 && memcmp(path + begin, "snapshots", 9) == 0 &&
+            path[i + 1] != 0 &&
+            (begins(before, previous_len, "models--") ||
+             begins(before, previous_len, "datasets--") ||
              begins(before, previous_len, "spaces--"))) {
             root = previous + previous_len; /* the innermost one counts */
         }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/below_posix.c - opening a file below a folder in a way that no symbolic link leads out, however links
- * are exchanged meanwhile. Where the kernel has openat2 it does the whole walk (RESOLVE_BENEATH).
- * Otherwise, and for the links of the Hugging Face cache, the path is resolved first, judged as text, and
- * then walked without following any link: what is opened in the end lies where the judgement said.
- * Read first: sft__file_open_below in platform.h.
+ * io/below_posix.c - opening a file below a folder in a way that no symbolic link leads out,
+ * however links are exchanged meanwhile. Where the kernel has openat2 it does the whole walk
+ * (RESOLVE_BENEATH). Otherwise, and for the links of the Hugging Face cache, the path is resolved
+ * first, judged as text, and then walked without following any link: what is opened in the end lies
+ * where the judgement said. Read first: sft__file_open_below in platform.h.
  */
 #ifndef _WIN32
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -75,7 +75,8 @@ static int open_unlinked(const char *base, const char *rest) {
         } else {
             memcpy(component, rest, len);
             component[len] = '\0';
-            next = openat(at, component, OPEN_FLAGS | O_NOFOLLOW | (slash != NULL ? O_DIRECTORY : 0));
+            next =
+                openat(at, component, OPEN_FLAGS | O_NOFOLLOW | (slash != NULL ? O_DIRECTORY : 0));
         }
         const int sys = errno;
         (void)close(at);
@@ -97,8 +98,8 @@ static const char *inside(const char *real, const char *base, size_t base_len) {
     return strncmp(real, base, base_len) == 0 && real[base_len] == '/' ? real + base_len + 1 : NULL;
 }
 
-sft_status sft__open_below_resolved(const char *folder_path, const char *name, int *out, bool *missing,
-                                    sft_error *err) {
+sft_status sft__open_below_resolved(const char *folder_path, const char *name, int *out,
+                                    bool *missing, sft_error *err) {
     char folder_real[PATH_MAX];
     char joined[PATH_MAX];
     char real[PATH_MAX];
@@ -118,8 +119,14 @@ sft_status sft__open_below_resolved(const char *folder_path, const char *name, i
     }
     if (realpath(folder_len != 0 ? joined : name, real) == NULL) {
         *missing = errno == ENOENT || errno == ENOTDIR;
-        return sft__fail_sys(err, *missing ? SFT_E_SHARD_MISSING : SFT_E_IO, errno, "cannot open %s",
-                             name);
+        return sft__fail_sys(err,
+                             *missing         ? SFT_E_SHARD_MISSING
+                             : errno == ELOOP ? SFT_E_PATH
+                                              : SFT_E_IO,
+                             errno, "cannot open %s", name);
+    }
+    if (strcmp(real, folder_real) == 0) {
+        return sft__fail(err, SFT_E_NOT_REGULAR, "%s is a link to its own folder", name);
     }
     rest = inside(real, folder_real, strlen(folder_real));
     if (rest == NULL) { /* the cache's links: the repository's folder is the base then */
@@ -127,8 +134,8 @@ sft_status sft__open_below_resolved(const char *folder_path, const char *name, i
         folder_real[root_len] = '\0';
         rest = root_len != 0 ? inside(real, folder_real, root_len) : NULL;
         if (rest == NULL || strncmp(rest, "blobs/", 6) != 0) {
-            return sft__fail(err, SFT_E_PATH, "%s is a link that leads out of its folder, to %s", name,
-                             real);
+            return sft__fail(err, SFT_E_PATH, "%s is a link that leads out of its folder, to %s",
+                             name, real);
         }
     }
     *out = open_unlinked(folder_real, rest);
@@ -168,8 +175,8 @@ sft_status sft__file_open_below(sft__handle folder, const char *folder_path, con
     }
     (void)close(fd);
     return status != SFT_OK ? status
-                            : sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
-                                        st->folder ? "folder" : "special file");
+                            : sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file",
+                                        name, st->folder ? "folder" : "special file");
 }
 #else
 typedef int sft__below_posix_empty;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/platform_posix.c - files over POSIX. See platform.h. Opening below a folder is in below_posix.c.
+ * io/platform_posix.c - files over POSIX. See platform.h. Opening below a folder is in
+ * below_posix.c.
  */
 #ifndef _WIN32
 #if defined(__linux__) && !defined(_GNU_SOURCE)
@@ -16,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One read or write call moves at most this much: Linux stops at 2 GiB - 4 KiB, macOS refuses 2 GiB. */
+/* One read or write call moves at most this much: Linux stops at 2 GiB - 4 KiB, macOS refuses 2
+ * GiB. */
 #define CALL_MAX ((size_t)1 << 30)
 
 static void stat_convert(const struct stat *s, sft__stat *st) {
@@ -43,15 +45,16 @@ static const char *kind_of(const struct stat *s) {
 }
 
 /* Looks at an open descriptor; closes it unless it is what is wanted. */
-static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__handle *out, sft__stat *st,
-                            sft_error *err) {
+static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__handle *out,
+                            sft__stat *st, sft_error *err) {
     struct stat s;
     sft_status status = SFT_OK;
 
     if (fstat(fd, &s) != 0) {
         status = sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
     } else if (!S_ISREG(s.st_mode) && !(folder_too && S_ISDIR(s.st_mode))) {
-        status = sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name, kind_of(&s));
+        status =
+            sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name, kind_of(&s));
     }
     if (status != SFT_OK) {
         (void)close(fd);
@@ -87,7 +90,8 @@ sft_status sft__file_open(const char *path, sft__handle *out, sft__stat *st, sft
     return open_path(path, false, out, st, err);
 }
 
-sft_status sft__file_open_fd(int fd, const char *name, sft__handle *out, sft__stat *st, sft_error *err) {
+sft_status sft__file_open_fd(int fd, const char *name, sft__handle *out, sft__stat *st,
+                             sft_error *err) {
     int copy;
 
     *out = SFT__NO_HANDLE;
@@ -120,7 +124,8 @@ sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_err
 
     *exists = false;
     if (stat(path, &s) != 0) {
-        return errno == ENOENT ? SFT_OK : sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
+        return errno == ENOENT ? SFT_OK
+                               : sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
     }
     stat_convert(&s, st);
     *exists = true;
@@ -166,8 +171,8 @@ static bool position_fits(uint64_t offset, size_t size) {
     return sft__add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
 }
 
-sft_status sft__file_read_at(sft__handle file, const char *name, uint64_t offset, void *dst, size_t size,
-                             sft_error *err) {
+sft_status sft__file_read_at(sft__handle file, const char *name, uint64_t offset, void *dst,
+                             size_t size, sft_error *err) {
     uint8_t *p = dst;
 
     if (!position_fits(offset, size)) {
@@ -256,14 +261,15 @@ sft_status sft__file_map(sft__handle file, const char *name, uint64_t size, cons
 
     *map = NULL;
     if (!sft__size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s has %llu bytes, too many to map on this system",
-                         name, (unsigned long long)size);
+        return sft__fail(err, SFT_E_UNSUPPORTED,
+                         "%s has %llu bytes, too many to map on this system", name,
+                         (unsigned long long)size);
     }
     p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, (int)file, 0);
     if (p == MAP_FAILED) {
         const int sys = errno;
-        return sft__fail_sys(err, sys == ENODEV ? SFT_E_UNSUPPORTED : SFT_E_IO, sys, "cannot map %s",
-                             name);
+        return sft__fail_sys(err, sys == ENODEV ? SFT_E_UNSUPPORTED : SFT_E_IO, sys,
+                             "cannot map %s", name);
     }
     *map = p;
     return SFT_OK;
@@ -314,7 +320,8 @@ void sft__map_advise(const void *map, uint64_t map_size, uint64_t offset, uint64
         size = map_size - offset;
     }
     begin = offset - offset % (uint64_t)page;
-    (void)posix_madvise((char *)map_address(map) + (size_t)begin, (size_t)(offset + size - begin), how);
+    (void)posix_madvise((char *)map_address(map) + (size_t)begin, (size_t)(offset + size - begin),
+                        how);
 }
 #else
 typedef int sft__platform_posix_empty;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/source.c - the source object: checks every range before its vtable sees it, and gives those vtables
- * that have no read_many one. Files are in source_file.c, memory and streams in source_memory.c.
+ * io/source.c - the source object: checks every range before its vtable sees it, and gives those
+ * vtables that have no read_many one. Files are in source_file.c, memory and streams in
+ * source_memory.c.
  */
 #include "io/source.h"
 #include "base/checked.h"
@@ -47,9 +48,9 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
     return SFT_OK;
 }
 
-sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra, uint64_t size,
-                           uint32_t flags, const char *name, const sft_allocator *allocator,
-                           sft_error *err) {
+sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
+                           uint64_t size, uint32_t flags, const char *name,
+                           const sft_allocator *allocator, sft_error *err) {
     SFT_TRY(source_alloc(out, extra, size, flags, name, allocator, err));
     (*out)->vtable = *vtable;
     return SFT_OK;
@@ -59,9 +60,9 @@ void *sft__source_self(const sft_source *source) {
     return source->self;
 }
 
-sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, void *self, uint64_t size,
-                             uint32_t flags, const char *name, const sft_allocator *allocator,
-                             sft_error *err) {
+sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, void *self,
+                             uint64_t size, uint32_t flags, const char *name,
+                             const sft_allocator *allocator, sft_error *err) {
     sft_source_vtable copy;
 
     if (out == NULL) {
@@ -71,14 +72,16 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
     if (vtable == NULL ||
         vtable->struct_size < offsetof(sft_source_vtable, read_at) + sizeof vtable->read_at ||
         vtable->read_at == NULL) {
-        return sft__fail(err, SFT_E_ARG, "a source needs a vtable with struct_size and read_at set");
+        return sft__fail(err, SFT_E_ARG,
+                         "a source needs a vtable with struct_size and read_at set");
     }
     /* A caller compiled against an older or newer header: what he does not know is NULL, what this
      * library does not know is left out. */
     memset(&copy, 0, sizeof copy);
     memcpy(&copy, vtable, vtable->struct_size < sizeof copy ? vtable->struct_size : sizeof copy);
     copy.struct_size = sizeof copy;
-    SFT_TRY(sft__source_new(out, &copy, 0, size, flags, name != NULL ? name : "source", allocator, err));
+    SFT_TRY(sft__source_new(out, &copy, 0, size, flags, name != NULL ? name : "source", allocator,
+                            err));
     (*out)->self = self;
     return SFT_OK;
 }
@@ -112,7 +115,8 @@ int sft_source_descriptor(const sft_source *source) {
     return source->vtable.descriptor != NULL ? source->vtable.descriptor(source->self) : -1;
 }
 
-static sft_status check_range(const sft_source *source, uint64_t offset, size_t size, sft_error *err) {
+static sft_status check_range(const sft_source *source, uint64_t offset, size_t size,
+                              sft_error *err) {
     if (offset > source->size || size > source->size - offset) {
         return sft__fail_at(err, SFT_E_TRUNCATED, offset,
                             "%s has %llu bytes, %llu bytes at %llu were wanted", source->name,
@@ -241,8 +245,8 @@ sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ra
     return read_in_turn(source, ranges, count, done, done_ctx, control, err);
 }
 
-sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t size, const void **data,
-                             sft_error *err) {
+sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t size,
+                             const void **data, sft_error *err) {
     if (source == NULL || data == NULL) {
         return sft__fail(err, SFT_E_ARG, "source or data is NULL");
     }
@@ -254,7 +258,8 @@ sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t s
     return source->vtable.borrow(source->self, offset, size, data, err);
 }
 
-void sft_source_advise(const sft_source *source, uint64_t offset, uint64_t size, sft_advice advice) {
+void sft_source_advise(const sft_source *source, uint64_t offset, uint64_t size,
+                       sft_advice advice) {
     if (source != NULL && source->vtable.advise != NULL && offset < source->size) {
         const uint64_t left = source->size - offset;
         source->vtable.advise(source->self, offset, size < left ? size : left, advice);

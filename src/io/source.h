@@ -9,15 +9,16 @@
 #include "io/platform.h"
 #include <sft/extend.h>
 
-/* A source over a file that is open already. The handle is taken over in every case. name is copied. */
+/* A source over a file that is open already. The handle is taken over in every case. name is
+ * copied. */
 sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft__stat *st,
-                                   const char *name, sft_access access, const sft_allocator *allocator,
-                                   sft_error *err);
+                                   const char *name, sft_access access,
+                                   const sft_allocator *allocator, sft_error *err);
 
 /* One allocation for the source, its name and `extra` zeroed bytes that become self. */
-sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra, uint64_t size,
-                           uint32_t flags, const char *name, const sft_allocator *allocator,
-                           sft_error *err);
+sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
+                           uint64_t size, uint32_t flags, const char *name,
+                           const sft_allocator *allocator, sft_error *err);
 void *sft__source_self(const sft_source *source);
 /* Frees it without calling the vtable's close. */
 void sft__source_discard(sft_source *source);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/source_file.c - sources over regular files. Reads are positioned reads whatever the access, so that a
- * file that shrinks is an error and never a signal. The mapping is for borrowing alone and made once, when
- * opened (MAP) or by the first borrow (AUTO).
+ * io/source_file.c - sources over regular files. Reads are positioned reads whatever the access, so
+ * that a file that shrinks is an error and never a signal. The mapping is for borrowing alone and
+ * made once, when opened (MAP) or by the first borrow (AUTO).
  */
 #include "base/thread.h"
 #include "io/source.h"
@@ -11,13 +11,14 @@
 typedef struct file_source {
     sft__handle file;
     uint64_t size;
-    const char *name;              /* the source's */
-    _Atomic(const uint8_t *) map;  /* NULL until somebody borrows; written under the lock */
+    const char *name;             /* the source's */
+    _Atomic(const uint8_t *) map; /* NULL until somebody borrows; written under the lock */
     sft__mutex lock;
     sft_access access;
 } file_source;
 
-static sft_status file_read_at(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+static sft_status file_read_at(void *self, uint64_t offset, void *dst, size_t size,
+                               sft_error *err) {
     const file_source *f = self;
     return sft__file_read_at(f->file, f->name, offset, dst, size, err);
 }
@@ -44,7 +45,8 @@ static sft_status file_borrow(void *self, uint64_t offset, size_t size, const vo
     const uint8_t *map;
 
     if (f->access == SFT_ACCESS_READ) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s was opened for reading only, not mapped", f->name);
+        return sft__fail(err, SFT_E_UNSUPPORTED, "%s was opened for reading only, not mapped",
+                         f->name);
     }
     if (size == 0) {
         *data = nothing;
@@ -89,8 +91,8 @@ static void file_close(void *self) {
 }
 
 sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft__stat *st,
-                                   const char *name, sft_access access, const sft_allocator *allocator,
-                                   sft_error *err) {
+                                   const char *name, sft_access access,
+                                   const sft_allocator *allocator, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = file_read_at,
                                              .borrow = file_borrow,
@@ -146,8 +148,8 @@ sft_status sft_source_open(sft_source **out, const char *path, sft_access access
     return sft__source_from_handle(out, file, &st, path, access, allocator, err);
 }
 
-sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access, const sft_allocator *allocator,
-                              sft_error *err) {
+sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
+                              const sft_allocator *allocator, sft_error *err) {
     static const char name[] = "descriptor";
     sft__handle file;
     sft__stat st;

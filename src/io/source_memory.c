@@ -12,7 +12,8 @@ typedef struct memory_source {
     const sft_allocator *allocator;
 } memory_source;
 
-static sft_status memory_read_at(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+static sft_status memory_read_at(void *self, uint64_t offset, void *dst, size_t size,
+                                 sft_error *err) {
     const memory_source *m = self;
     (void)err;
     memcpy(dst, m->data + (size_t)offset, size); /* fits: offset <= the size, which is a size_t */
@@ -114,8 +115,8 @@ sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
     *out = NULL;
     status = stream_read_all(&b, fd, allocator, err);
     if (status == SFT_OK) {
-        status = sft__source_new(out, &memory_vtable, sizeof(memory_source), b.len, SFT_SOURCE_MEMORY,
-                                 "stream", allocator, err);
+        status = sft__source_new(out, &memory_vtable, sizeof(memory_source), b.len,
+                                 SFT_SOURCE_MEMORY, "stream", allocator, err);
     }
     if (status != SFT_OK) {
         sft__free(allocator, b.data, b.cap);

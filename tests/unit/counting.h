@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/unit/counting.h - an allocator that counts what is held, checks the sizes that are given back and
- * fails on request. One thread at a time.
+ * tests/unit/counting.h - an allocator that counts what is held, checks the sizes that are given
+ * back and fails on request. One thread at a time.
  */
 #ifndef SFT_TESTS_COUNTING_H
 #define SFT_TESTS_COUNTING_H
@@ -11,7 +11,7 @@
 
 typedef struct counting {
     sft_allocator allocator;
-    size_t held;      /* bytes */
+    size_t held; /* bytes */
     size_t blocks;
     size_t peak;
     size_t calls;     /* of alloc and resize */
@@ -71,11 +71,11 @@ static inline void counting_init(counting *c) {
     c->fail_count = 1;
 }
 
-#define assert_all_given_back(c)                \
-    do {                                        \
-        assert_int_equal((c)->held, 0);         \
-        assert_int_equal((c)->blocks, 0);       \
-        assert_int_equal((c)->bad_sizes, 0);    \
+#define assert_all_given_back(c)                                                                   \
+    do {                                                                                           \
+        assert_int_equal((c)->held, 0);                                                            \
+        assert_int_equal((c)->blocks, 0);                                                          \
+        assert_int_equal((c)->bad_sizes, 0);                                                       \
     } while (0)
 
 #endif

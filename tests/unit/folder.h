@@ -65,7 +65,8 @@ static inline void write_file(const char *path, const void *data, size_t size) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* Appends a safetensors file's bytes to `out` (room for 8 + header + data): header text as given. */
+/* Appends a safetensors file's bytes to `out` (room for 8 + header + data): header text as given.
+ */
 static inline size_t file_bytes(uint8_t *out, const char *header, size_t data_size) {
     const size_t n = strlen(header);
     for (int i = 0; i < 8; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of catalogs over one file: every way to open it, what it answers, limits, faults, threads.
+ * Unit tests of catalogs over one file: every way to open it, what it answers, limits, faults,
+ * threads.
  */
 #include "unit/cm.h"
 #include "unit/counting.h"
@@ -13,9 +14,9 @@
 
 static char tmp[64];
 
-#define TWO                                                                                          \
-    "{\"__metadata__\":{\"format\":\"pt\",\"a\\u0000b\":\"\"},"                                      \
-    "\"second\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]},"                        \
+#define TWO                                                                                        \
+    "{\"__metadata__\":{\"format\":\"pt\",\"a\\u0000b\":\"\"},"                                    \
+    "\"second\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]},"                      \
     "\"first\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]}}"
 enum { TWO_DATA = 32 };
 
@@ -147,8 +148,8 @@ static void every_way_gives_the_same_catalog(void **state) {
 /* Headers around the sizes that are read at once. */
 static void headers_of_every_size(void **state) {
     (void)state;
-    static const size_t sizes[] = {2, 3, 100, 4086, 4087, 4088, 4089, 4090, 4096, 8192, 65527, 65528,
-                                   65529, 65536, 70000, 200000};
+    static const size_t sizes[] = {2,    3,    100,   4086,  4087,  4088,  4089,  4090,
+                                   4096, 8192, 65527, 65528, 65529, 65536, 70000, 200000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char *header = malloc(sizes[i] + 1);
         sft_catalog *c;
@@ -336,7 +337,8 @@ static void own_sources_are_taken_over_in_every_case(void **state) {
             sft_source *s;
             sft_catalog *c;
             sft_error err;
-            assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, &err), SFT_OK);
+            assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, &err),
+                             SFT_OK);
             const sft_status st = sft_catalog_open_source(&c, s, NULL, &err);
             assert_int_equal(st, fail == 0 ? SFT_OK : SFT_E_TRUNCATED);
             assert_int_equal(o.reads, fail == 0 ? 2 : fail);
@@ -351,10 +353,12 @@ static void own_sources_are_taken_over_in_every_case(void **state) {
         sft_open_options bad = {0};
         sft_source *s;
         sft_catalog *c;
-        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL), SFT_OK);
+        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL),
+                         SFT_OK);
         assert_int_equal(sft_catalog_open_source(&c, s, &bad, NULL), SFT_E_ARG);
         assert_int_equal(o.closes, 1);
-        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL), SFT_OK);
+        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL),
+                         SFT_OK);
         assert_int_equal(sft_catalog_open_source(NULL, s, NULL, NULL), SFT_E_ARG);
         assert_int_equal(o.closes, 2);
     }
@@ -369,16 +373,16 @@ static void a_remote_header_is_one_read(void **state) {
     own o = {bytes, two_bytes(bytes), 0, 0, 0};
     sft_source *s;
     sft_catalog *c;
-    assert_int_equal(sft_source_create(&s, &vtable, &o, o.size, SFT_SOURCE_REMOTE, "far", NULL, NULL),
-                     SFT_OK);
+    assert_int_equal(
+        sft_source_create(&s, &vtable, &o, o.size, SFT_SOURCE_REMOTE, "far", NULL, NULL), SFT_OK);
     assert_int_equal(sft_catalog_open_source(&c, s, NULL, NULL), SFT_OK);
     assert_two(c, "far");
     assert_int_equal(o.reads, 1);
     sft_catalog_close(c);
 }
 
-static sft_status open_way(int way, sft_catalog **c, const sft_open_options *o, const uint8_t *bytes,
-                           size_t size, sft_error *err) {
+static sft_status open_way(int way, sft_catalog **c, const sft_open_options *o,
+                           const uint8_t *bytes, size_t size, sft_error *err) {
     sft_status st;
     if (way == 0) {
         return sft_catalog_open(c, two(), o, err);
@@ -393,7 +397,8 @@ static sft_status open_way(int way, sft_catalog **c, const sft_open_options *o, 
         return st;
     }
     own *mine = calloc(1, sizeof *mine);
-    const sft_source_vtable vtable = {.struct_size = sizeof vtable, .read_at = own_read, .close = free};
+    const sft_source_vtable vtable = {
+        .struct_size = sizeof vtable, .read_at = own_read, .close = free};
     sft_source *s;
     mine->bytes = bytes;
     mine->size = size;
@@ -518,8 +523,8 @@ static void data_beyond_four_gigabytes(void **state) {
     assert_int_equal(sft_catalog_open(&c, path, NULL, &err), SFT_OK);
     const sft_tensor *t = sft_catalog_find(c, "b", 1);
     assert_int_equal(t->pieces[0].offset, b);
-    assert_int_equal(sft_source_read(sft_catalog_source_at(c, 0), t->pieces[0].offset, buf, 4, &err),
-                     SFT_OK);
+    assert_int_equal(
+        sft_source_read(sft_catalog_source_at(c, 0), t->pieces[0].offset, buf, 4, &err), SFT_OK);
     assert_memory_equal(buf, "far!", 4);
     sft_catalog_close(c);
     assert_int_equal(unlink(path), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of sources: files (read, mapped, lazily mapped), descriptors, memory, streams, the user's own.
+ * Unit tests of sources: files (read, mapped, lazily mapped), descriptors, memory, streams, the
+ * user's own.
  */
 #include "unit/cm.h"
 #include "unit/counting.h"
@@ -93,8 +94,14 @@ static void ranges_outside_are_refused_before_the_vtable_sees_them(void **state)
     static const struct {
         uint64_t offset;
         size_t size;
-    } bad[] = {{0, 101},          {100, 1},          {101, 0},  {UINT64_MAX, 1}, {UINT64_MAX, SIZE_MAX},
-               {1, SIZE_MAX},     {50, SIZE_MAX - 49}, {101, 1}};
+    } bad[] = {{0, 101},
+               {100, 1},
+               {101, 0},
+               {UINT64_MAX, 1},
+               {UINT64_MAX, SIZE_MAX},
+               {1, SIZE_MAX},
+               {50, SIZE_MAX - 49},
+               {101, 1}};
     uint8_t memory[100] = {0};
     uint8_t dst[4];
     const char *path = pattern_file("r", 100);
@@ -176,7 +183,8 @@ static void only_regular_files_open(void **state) {
     assert_int_equal(sft_source_open_fd(&s, -1, SFT_ACCESS_AUTO, NULL, &err), SFT_E_IO);
     assert_int_equal(err.sys, EBADF);
     assert_int_equal(pipe(fds), 0);
-    assert_int_equal(sft_source_open_fd(&s, fds[0], SFT_ACCESS_AUTO, NULL, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(sft_source_open_fd(&s, fds[0], SFT_ACCESS_AUTO, NULL, &err),
+                     SFT_E_NOT_REGULAR);
     (void)close(fds[0]);
     (void)close(fds[1]);
 }
@@ -273,8 +281,8 @@ static void feeder(void *arg) {
     (void)close(f->fd);
 }
 
-static sft_status stream_of(size_t total, size_t chunk, uint64_t max, bool nonblocking, sft_source **s,
-                            sft_error *err) {
+static sft_status stream_of(size_t total, size_t chunk, uint64_t max, bool nonblocking,
+                            sft_source **s, sft_error *err) {
     int fds[2];
     sft__thread t;
     assert_int_equal(pipe(fds), 0);
@@ -601,8 +609,8 @@ static void eight_threads_share_one_source(void **state) {
     sft_source *s;
     sft__thread threads[8];
     sharer sharers[8];
-    assert_int_equal(sft_source_open(&s, pattern_file("shared", 100000), SFT_ACCESS_AUTO, NULL, NULL),
-                     SFT_OK);
+    assert_int_equal(
+        sft_source_open(&s, pattern_file("shared", 100000), SFT_ACCESS_AUTO, NULL, NULL), SFT_OK);
     for (unsigned i = 0; i < 8; i++) {
         sharers[i] = (sharer){s, NULL, i};
         assert_true(sft__thread_start(&threads[i], share, &sharers[i]));

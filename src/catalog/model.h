@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * catalog/model.h - a model of several files on its way into one catalog. folder.c finds out which
+ * files (from a folder or an index), shards.c reads and merges them, reconcile.c compares with the
+ * index.
+ */
+#ifndef SFT_CATALOG_MODEL_H
+#define SFT_CATALOG_MODEL_H
+
+#include "catalog/catalog.h"
+#include "format/index.h"
+
+#define SFT__NO_SHARD UINT32_MAX
+
+typedef struct sft__shard {
+    const char
+        *name; /* relative to the folder, NUL-terminated; name, len first for a sft__strmap */
+    size_t name_len;
+    uint64_t entries; /* of the index that name it; 0 without an index */
+    uint32_t file;    /* of the catalog, or SFT__NO_SHARD: not there */
+    uint32_t first;   /* of those entries */
+} sft__shard;
+
+typedef struct sft__model {
+    sft_catalog *catalog;
+    const sft__open *options;
+    sft__handle folder;
+    const char *prefix; /* of the shards' paths: "", or ending in a separator */
+    sft__shard *shards; /* in byte order of their names */
+    size_t shard_count;
+    const sft__index *index; /* NULL: none */
+    const char *index_name;
+    uint32_t *shard_of; /* per entry of the index */
+    uint64_t memory;    /* held by the headers that were read */
+} sft__model;
+
+/* Opens every shard and reads its header. A missing one is an error, or with SFT_OPEN_INCOMPLETE a
+ * problem. */
+sft_status sft__shards_load(sft__model *model, sft_error *err);
+/* Without an index: every tensor of every file; no name may come twice. */
+sft_status sft__shards_merge(sft__model *model, sft_error *err);
+/* With an index: the tensors that it names; disagreements become problems or errors. */
+sft_status sft__shards_reconcile(sft__model *model, sft_error *err);
+
+/* Room for `count` merged tensors, their pieces and their names. */
+sft_status sft__merge_begin(sft__model *model, size_t count, sft_tensor **tensors,
+                            sft_piece **pieces, sft_error *err);
+/* Puts `tensor` of file `file` at position `at` of the merged ones. False: its name is there
+ * already. */
+bool sft__merge_put(sft__model *model, sft_tensor *tensors, sft_piece *pieces, size_t at,
+                    const sft_tensor *tensor, uint32_t file);
+
+/* Notes a disagreement. subject must live as long as the catalog. */
+sft_status sft__problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
+                            const char *subject, size_t subject_len, sft_error *err,
+                            const char *format, ...) SFT_PRINTF(7, 8);
+
+/* Makes the message "name: message" and leaves everything else. */
+void sft__error_prefix(sft_error *err, const char *name);
+
+/* A name as it may stand in a message. */
+typedef struct sft__shown {
+    char text[120];
+} sft__shown;
+const char *sft__show(sft__shown *shown, const char *name, size_t name_len);
+
+#endif
