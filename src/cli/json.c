@@ -4,7 +4,6 @@
  * to show on a terminal. Read out.h first.
  */
 #include "out.h"
-#include <math.h>
 #include <sft/extend.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +120,7 @@ void cli_json_i64(cli_json *j, int64_t value) {
 void cli_json_real(cli_json *j, double value) {
     char text[40];
 
-    if (!isfinite(value)) {
+    if (!(value - value >= 0)) { /* NaN and infinities; isfinite() warns on some systems */
         cli_json_null(j);
         return;
     }

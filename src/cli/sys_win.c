@@ -6,13 +6,14 @@
 #ifdef _WIN32
 
 #include "sys.h"
+#include <windows.h>
+
 #include <fcntl.h>
 #include <io.h>
 #include <shellapi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <windows.h>
 
 static volatile LONG interrupted;
 static volatile LONG catching;
