@@ -142,27 +142,13 @@ static sft_status write_in_place(const editor *e, const span *spans, size_t coun
 
 /* ---------------------------------------------------------------- by a new file */
 
-/* Old bytes first, then what differs on top. grown: how much longer the header is. The copy begins
- * at a block where blocks can be shared: what it brings along of the header is overwritten. */
-static sft_status fill_new_file(const editor *e, sft__publish *p, uint64_t grown, const span *spans,
-                                size_t count, sft__meter *meter, sft_error *err) {
-    const uint64_t data = 8 + (uint64_t)e->size;
-    const uint64_t from = grown % BLOCK == 0 ? data - data % BLOCK : data;
-    const uint64_t begin = grown == 0 ? 0 : from;
-    sft__copy copy;
+/* Old bytes first, then what differs on top. */
+static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *p,
+                                const span *spans, size_t count, sft_error *err) {
     sft__stat now;
 
-    memset(&copy, 0, sizeof copy);
-    copy.src = e->file;
-    copy.src_name = e->path;
-    copy.src_offset = begin;
-    copy.dst = sft__publish_handle(p);
-    copy.dst_name = e->path;
-    copy.dst_offset = begin + grown;
-    copy.size = e->stat.size - begin;
-    copy.allocator = e->allocator;
-    copy.meter = meter;
-    SFT_TRY(sft__copy_range(&copy, err));
+    copy->dst = sft__publish_handle(p);
+    SFT_TRY(sft__copy_range(copy, err));
     for (size_t i = 0; i < count; i++) {
         const sft__span part = {spans[i].data, spans[i].size};
         SFT_TRY(sft__publish_write(p, spans[i].offset, &part, 1, err));
@@ -177,14 +163,27 @@ static sft_status fill_new_file(const editor *e, sft__publish *p, uint64_t grown
 static sft_status write_new_file(const editor *e, uint64_t grown, const span *spans, size_t count,
                                  sft_error *err) {
     const sft__publish_options o = {e->allocator, e->options.durability, 0, false};
+    const uint64_t data = 8 + (uint64_t)e->size;
+    /* From a block on where blocks can be shared: what comes along of the header is overwritten. */
+    const uint64_t begin = grown == 0 ? 0 : grown % BLOCK == 0 ? data - data % BLOCK : data;
+    sft__copy copy;
     sft__publish *p;
     sft__meter meter;
     sft_status st;
 
-    SFT_TRY(sft__meter_init(&meter, e->options.control, e->stat.size, err));
+    memset(&copy, 0, sizeof copy);
+    copy.src = e->file;
+    copy.src_name = e->path;
+    copy.src_offset = begin;
+    copy.dst_name = e->path;
+    copy.dst_offset = begin + grown;
+    copy.size = e->stat.size - begin;
+    copy.allocator = e->allocator;
+    copy.meter = &meter;
+    SFT_TRY(sft__meter_init(&meter, e->options.control, copy.size, err));
     st = sft__publish_open(&p, e->path, &o, err);
     if (st == SFT_OK) {
-        st = fill_new_file(e, p, grown, spans, count, &meter, err);
+        st = fill_new_file(e, &copy, p, spans, count, err);
         if (st == SFT_OK) {
             st = sft__publish_commit(p, err);
         }
