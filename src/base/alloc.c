@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * base/alloc.c - see alloc.h. The default allocator is malloc, except that blocks of 4 MiB and more are
+ * base/alloc.c - see alloc.h. The default allocator is malloc, except that blocks of 1 MiB and more are
  * aligned to 2 MiB and offered to the kernel as huge pages: first touch of fresh 4 KiB pages costs more
  * than parsing the header that fills them.
  */

@@ -40,8 +40,12 @@ uint64_t sft__hash(const uint64_t key[2], const void *data, size_t len) {
         SIP_ROUND(v0, v1, v2, v3);
         v0 ^= m;
     }
-    for (size_t i = 0; i < left; i++) {
-        last |= (uint64_t)p[i] << (8 * i);
+    if (len >= 8) { /* the last bytes once more, as the high end of a whole word */
+        last |= left != 0 ? sft__load_le64(p + left - 8) >> (64 - 8 * left) : 0;
+    } else {
+        for (size_t i = 0; i < left; i++) {
+            last |= (uint64_t)p[i] << (8 * i);
+        }
     }
     v3 ^= last;
     SIP_ROUND(v0, v1, v2, v3);
@@ -59,31 +63,46 @@ static inline entry_name name_of(const sft__strmap *map, size_t index) {
     return n;
 }
 
-bool sft__strmap_init(sft__strmap *map, const void *entries, size_t stride, size_t count,
-                      const sft_allocator *allocator) {
+size_t sft__strmap_slots(size_t count) {
     size_t slots = 8;
-    memset(map, 0, sizeof *map);
-    map->allocator = sft__allocator(allocator);
-    map->entries = entries;
-    map->stride = stride;
-    sft__random_key(map->key);
-    if (count > UINT32_MAX / 2) {
-        return false;
+    if (count > UINT32_MAX / 2 || count > SIZE_MAX / (4 * sizeof(uint64_t))) {
+        return 0;
     }
     while (slots < 2 * count) {
         slots *= 2;
     }
-    map->slots = sft__alloc_array(map->allocator, slots, sizeof *map->slots);
-    if (map->slots == NULL) {
+    return slots;
+}
+
+void sft__strmap_init_at(sft__strmap *map, const void *entries, size_t stride, uint64_t *slots,
+                         size_t slot_count) {
+    memset(map, 0, sizeof *map);
+    map->entries = entries;
+    map->stride = stride;
+    map->slots = slots;
+    map->slot_count = slot_count;
+    sft__random_key(map->key);
+    memset(slots, 0, slot_count * sizeof *slots);
+}
+
+bool sft__strmap_init(sft__strmap *map, const void *entries, size_t stride, size_t count,
+                      const sft_allocator *allocator) {
+    const size_t slot_count = sft__strmap_slots(count);
+    uint64_t *const slots = sft__alloc_array(allocator, slot_count, sizeof *slots);
+
+    memset(map, 0, sizeof *map);
+    if (slots == NULL) {
         return false;
     }
-    memset(map->slots, 0, slots * sizeof *map->slots);
-    map->slot_count = slots;
+    sft__strmap_init_at(map, entries, stride, slots, slot_count);
+    map->allocator = sft__allocator(allocator);
     return true;
 }
 
 void sft__strmap_reset(sft__strmap *map) {
-    sft__free(map->allocator, map->slots, map->slot_count * sizeof *map->slots);
+    if (map->allocator != NULL) {
+        sft__free(map->allocator, map->slots, map->slot_count * sizeof *map->slots);
+    }
     memset(map, 0, sizeof *map);
 }
 
@@ -105,9 +124,7 @@ static size_t probe(const sft__strmap *map, const char *name, size_t len, uint64
     return SFT__STRMAP_NONE;
 }
 
-size_t sft__strmap_add(sft__strmap *map, size_t index) {
-    const entry_name n = name_of(map, index);
-    const uint64_t hash = sft__hash(map->key, n.name, n.len);
+static inline size_t add_hashed(sft__strmap *map, size_t index, entry_name n, uint64_t hash) {
     size_t slot = 0;
     const size_t found = probe(map, n.name, n.len, hash, &slot);
     if (found == SFT__STRMAP_NONE) {
@@ -116,27 +133,31 @@ size_t sft__strmap_add(sft__strmap *map, size_t index) {
     return found;
 }
 
-size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
-    enum { AHEAD = 16 }; /* about as many cache misses as a core keeps in flight */
-    uint64_t hashes[AHEAD];
+size_t sft__strmap_add(sft__strmap *map, size_t index) {
+    const entry_name n = name_of(map, index);
+    return add_hashed(map, index, n, sft__hash(map->key, n.name, n.len));
+}
 
-    for (size_t i = 0; i < AHEAD || i - AHEAD < count; i++) {
-        if (i >= AHEAD) { /* its slot was asked for sixteen names ago */
-            const size_t index = i - AHEAD;
-            const entry_name n = name_of(map, index);
-            const uint64_t hash = hashes[index % AHEAD];
-            size_t slot = 0;
-            const size_t found = probe(map, n.name, n.len, hash, &slot);
-            if (found != SFT__STRMAP_NONE) {
-                *twice = index;
-                return found;
-            }
-            map->slots[slot] = (hash & UINT64_C(0xffffffff00000000)) | (uint64_t)(index + 1);
+/* In batches: first all hashes, which overlap in the processor while their slots are on the way, then the
+ * slots. */
+size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
+    enum { BATCH = 16 };
+    uint64_t hashes[BATCH];
+    const size_t mask = map->slot_count - 1;
+
+    for (size_t start = 0; start < count; start += BATCH) {
+        const size_t n = count - start < BATCH ? count - start : BATCH;
+        for (size_t i = 0; i < n; i++) {
+            const entry_name name = name_of(map, start + i);
+            hashes[i] = sft__hash(map->key, name.name, name.len);
+            sft__prefetch(&map->slots[(size_t)hashes[i] & mask]);
         }
-        if (i < count) {
-            const entry_name n = name_of(map, i);
-            hashes[i % AHEAD] = sft__hash(map->key, n.name, n.len);
-            sft__prefetch(&map->slots[(size_t)hashes[i % AHEAD] & (map->slot_count - 1)]);
+        for (size_t i = 0; i < n; i++) {
+            const size_t first = add_hashed(map, start + i, name_of(map, start + i), hashes[i]);
+            if (first != SFT__STRMAP_NONE) {
+                *twice = start + i;
+                return first;
+            }
         }
     }
     return SFT__STRMAP_NONE;

@@ -12,7 +12,7 @@
 /* How entry i's name is found: at (const char *) entries + i * stride lie a `const char *` name and,
  * right behind it, a `size_t` length. sft_tensor begins so. */
 typedef struct sft__strmap {
-    const sft_allocator *allocator;
+    const sft_allocator *allocator; /* NULL: the slots belong to someone else */
     const void *entries;
     size_t stride;
     uint64_t *slots; /* low 32 bits: index + 1 (0: empty); high 32: upper hash bits */
@@ -26,6 +26,12 @@ typedef struct sft__strmap {
 bool sft__strmap_init(sft__strmap *map, const void *entries, size_t stride, size_t count,
                       const sft_allocator *allocator);
 void sft__strmap_reset(sft__strmap *map);
+
+/* Slots that `count` names need (a power of two), or 0 if there are too many; and the same as init in memory
+ * of the caller's, who frees it: `slots` of that many entries. */
+size_t sft__strmap_slots(size_t count);
+void sft__strmap_init_at(sft__strmap *map, const void *entries, size_t stride, uint64_t *slots,
+                         size_t slot_count);
 
 /* Adds entry `index`; returns the index of an entry of equal name if there is one, else NONE. */
 size_t sft__strmap_add(sft__strmap *map, size_t index);

@@ -15,10 +15,23 @@ static const sft_dtype rows[SFT_DTYPE_COUNT] = {
 #undef DTYPE_ROW
 };
 
-static const uint8_t name_lengths[SFT_DTYPE_COUNT] = {
-#define DTYPE_LENGTH(id, number, name, kind, elements, bytes, align) sizeof(name) - 1,
-    SFT_DTYPE_MAP(DTYPE_LENGTH)
-#undef DTYPE_LENGTH
+/* Names with zeros behind them and their length as the last byte: two words tell two names apart. */
+typedef struct padded_name {
+    char text[15];
+    uint8_t len;
+} padded_name;
+
+static const padded_name names[SFT_DTYPE_COUNT] = {
+#define DTYPE_NAME(id, number, name, kind, elements, bytes, align) {name, sizeof(name) - 1},
+    SFT_DTYPE_MAP(DTYPE_NAME)
+#undef DTYPE_NAME
+};
+
+const uint8_t sft__dtype_bits_of[SFT_DTYPE_COUNT + 1] = {
+    0,
+#define DTYPE_BITS(id, number, name, kind, elements, bytes, align) (bytes) * 8 / (elements),
+    SFT_DTYPE_MAP(DTYPE_BITS)
+#undef DTYPE_BITS
 };
 
 const sft_dtype *sft_dtype_get(uint32_t id) {
@@ -31,7 +44,9 @@ const sft_dtype *sft__dtype_of_key(uint64_t key, const char *name, size_t len) {
     static const uint8_t slots[32] = {0, 12, 21, 0, 0, 15, 8, 14, 20, 13, 22, 0, 2, 6, 19, 1,
                                       4, 0, 0, 0, 16, 5, 11, 0, 3, 9, 18, 0, 17, 7, 10, 0};
     const unsigned slot = slots[(key * UINT64_C(0x9acf01446821acab)) >> 59];
-    if (slot == 0 || name_lengths[slot - 1] != len || memcmp(rows[slot - 1].name, name, len) != 0) {
+    const padded_name *const row = &names[slot == 0 ? 0 : slot - 1];
+    if (slot == 0 || row->len != len || sft__load_le64(row->text) != key ||
+        (len > 8 && memcmp(row->text + 8, name + 8, len - 8) != 0)) {
         return NULL;
     }
     return &rows[slot - 1];

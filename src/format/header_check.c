@@ -139,24 +139,16 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
 }
 
 /* H1, and the index by name. */
-static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
+static bool index_names(sft__header *h, uint64_t *slots, sft__scan *s) {
     const size_t n = h->tensor_count;
-    size_t again;
-    size_t first;
+    size_t other;
+    size_t i;
 
-    if (n > memory_left / (4 * sizeof *h->names.slots)) {
-        s->status = sft__fail(s->err, SFT_E_LIMIT, "name index of %llu tensors is above the memory limit",
-                              (unsigned long long)n);
-        return false;
-    }
-    if (!sft__strmap_init(&h->names, h->tensors, sizeof *h->tensors, n, h->arena.allocator)) {
-        s->status = sft__fail_nomem(s->err, n * 4 * sizeof *h->names.slots);
-        return false;
-    }
-    first = sft__strmap_add_all(&h->names, n, &again);
-    if (first != SFT__STRMAP_NONE) {
-        const sft_tensor *const a = &h->tensors[again];
-        const sft_tensor *const b = &h->tensors[first];
+    sft__strmap_init_at(&h->names, h->tensors, sizeof *h->tensors, slots, sft__strmap_slots(n));
+    i = sft__strmap_add_all(&h->names, n, &other);
+    if (i != SFT__STRMAP_NONE) {
+        const sft_tensor *const a = &h->tensors[i];
+        const sft_tensor *const b = &h->tensors[other];
         const sft_tensor *const later = a->reserved > b->reserved ? a : b;
         s->name = later->name;
         s->name_len = later->name_len;
@@ -170,7 +162,7 @@ static bool index_names(sft__header *h, sft__scan *s, uint64_t memory_left) {
 
 /* H4 to H7 of one tensor of `bytes` = end - begin. */
 static bool check_size(const sft_tensor *t, uint64_t bytes, sft__scan *s) {
-    const uint32_t bits = sft_dtype_bits(t->dtype);
+    const uint32_t bits = sft__dtype_bits_of[t->dtype->id];
     uint64_t product = 1;
     uint64_t total;
 
@@ -252,12 +244,12 @@ static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t cov
     return false;
 }
 
-bool sft__header_check(sft__header *h, sft_piece *pieces, sft__scan *s, uint64_t memory_left) {
+bool sft__header_check(sft__header *h, sft_piece *pieces, uint64_t *slots, sft__scan *s) {
     const size_t n = h->tensor_count;
     const uint64_t data_start = 8 + h->header_bytes;
     uint64_t expected = 0;
 
-    if (!sort_by_offset(h, pieces, s) || !index_names(h, s, memory_left)) {
+    if (!sort_by_offset(h, pieces, s) || !index_names(h, slots, s)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {

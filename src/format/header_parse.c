@@ -21,6 +21,7 @@
 
 enum {
     MIN_ENTRY = 50, /* "":{"dtype":"F4","shape":[],"data_offsets":[0,0]}, */
+    SPARE_DIMS = 16,
     FIRST_DIMS = 256,
     FIRST_METADATA = 16,
     COUNT_METADATA = 1024 /* entries after which the rest is counted and allocated exactly */
@@ -36,6 +37,7 @@ typedef struct parser {
     sft__header *header;
     char *text; /* the same bytes as scan.text, writable */
     sft_piece *pieces;
+    uint64_t *slots; /* for the name index of tensor_capacity names */
     size_t tensor_capacity;
     size_t metadata_capacity;
     uint64_t tensor_limit;
@@ -414,14 +416,39 @@ static bool read_text(parser *ps) {
     return unique_keys(ps);
 }
 
-/* Checks UTF-8 and makes room for tensors: every one of them has a '{' and MIN_ENTRY bytes. */
-static bool prepare(parser *ps) {
+/* Tensors, pieces, slots of the name index and shapes of the usual rank in one block: fresh memory costs
+ * more per page than the parser per kilobyte. */
+static bool make_room(parser *ps, size_t capacity) {
     sft__header *const h = ps->header;
     sft__scan *const s = &ps->scan;
+    const size_t dims = SPARE_DIMS + 2 * capacity; /* none of these overflows: capacity < 2^32 / 50 */
+    const uint64_t bytes =
+        (uint64_t)capacity * (sizeof *h->tensors + sizeof *ps->pieces) +
+        ((uint64_t)sft__strmap_slots(capacity) + dims) * sizeof(uint64_t);
+    size_t size;
+
+    if (sft__size_from_u64(bytes, &size)) {
+        h->tensors = sft__arena_alloc(&h->arena, size, sizeof(uint64_t));
+    }
+    if (h->tensors == NULL) {
+        (void)sft__scan_no_room(s, bytes);
+        return false;
+    }
+    ps->tensor_capacity = capacity;
+    ps->pieces = (sft_piece *)(void *)(h->tensors + capacity);
+    s->dims = (uint64_t *)(void *)(ps->pieces + capacity);
+    s->dims_end = s->dims + dims;
+    ps->slots = s->dims_end;
+    return true;
+}
+
+/* Checks UTF-8 and makes room for tensors: every one of them has a '{' and MIN_ENTRY bytes. */
+static bool prepare(parser *ps) {
+    sft__scan *const s = &ps->scan;
     const size_t len = (size_t)(s->json.end - s->text);
+    size_t most = len / MIN_ENTRY + 1;
     size_t braces;
     size_t valid = len;
-    size_t bytes;
 
     if (!sft__json_survey(s->text, len, &braces)) {
         valid = sft__utf8_valid(s->text, len);
@@ -430,29 +457,10 @@ static bool prepare(parser *ps) {
         (void)SFT__SCAN_FAIL(s, SFT_E_UTF8, s->text + valid, "header is not valid UTF-8");
         return false;
     }
-    ps->tensor_capacity = len / MIN_ENTRY + 1;
-    if (ps->tensor_capacity > braces) {
-        ps->tensor_capacity = braces;
+    if (most > braces) {
+        most = braces;
     }
-    if (ps->tensor_capacity == 0) {
-        return true;
-    }
-    if (sft__mul_size(ps->tensor_capacity, sizeof *h->tensors + sizeof *ps->pieces, &bytes)) {
-        h->tensors = sft__arena_alloc(&h->arena, bytes, sizeof(uint64_t));
-    }
-    if (h->tensors == NULL) {
-        (void)sft__scan_no_room(s, (uint64_t)ps->tensor_capacity *
-                                       (sizeof *h->tensors + sizeof *ps->pieces));
-        return false;
-    }
-    ps->pieces = (sft_piece *)(void *)(h->tensors + ps->tensor_capacity);
-    s->dims = sft__arena_alloc(&h->arena, FIRST_DIMS * sizeof *s->dims, sizeof *s->dims);
-    if (s->dims == NULL) {
-        (void)sft__scan_no_room(s, FIRST_DIMS * sizeof *s->dims);
-        return false;
-    }
-    s->dims_end = s->dims + FIRST_DIMS;
-    return true;
+    return make_room(ps, most);
 }
 
 static void apply_limits(parser *ps, const sft_limits *limits) {
@@ -465,19 +473,10 @@ static void apply_limits(parser *ps, const sft_limits *limits) {
     ps->scan.rank_limit = limits->rank != 0 ? limits->rank : DEFAULT_RANK;
 }
 
-static sft_status parse(parser *ps, uint64_t memory_limit) {
-    sft__header *const h = ps->header;
-    sft__scan *const s = &ps->scan;
-    uint64_t left = UINT64_MAX;
-
-    if (!prepare(ps) || !read_text(ps)) {
-        return s->status;
-    }
-    if (memory_limit != 0) {
-        left = h->arena.budget - h->arena.total; /* the arena keeps total <= budget */
-    }
-    if (!sft__header_check(h, ps->pieces, s, left)) {
-        return s->status;
+static sft_status parse(parser *ps) {
+    if (!prepare(ps) || !read_text(ps) ||
+        !sft__header_check(ps->header, ps->pieces, ps->slots, &ps->scan)) {
+        return ps->scan.status;
     }
     return SFT_OK;
 }
@@ -520,7 +519,7 @@ sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_
         status = sft__fail_at(err, SFT_E_HEADER_PAST_END, 0, "header length is %llu, the file has %llu",
                               (unsigned long long)header_bytes, (unsigned long long)file_size);
     } else {
-        status = parse(&ps, memory_limit);
+        status = parse(&ps);
     }
     if (status != SFT_OK) {
         sft__header_reset(out);

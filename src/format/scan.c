@@ -296,16 +296,26 @@ static inline bool same8(const char *a, const char *b) {
     return memcmp(a, b, 8) == 0;
 }
 
-/* `F32"` and the like at p: the row, and *len bytes of it. The name before is remembered, as neighbours
- * mostly share their type. */
-static inline const sft_dtype *canonical_dtype(const char *p, size_t *len) {
+/* `F32"` and the like at p: the row, and *len bytes of it. Neighbours mostly share their type, so the word
+ * seen last is compared first. */
+static inline const sft_dtype *canonical_dtype(sft__scan *s, const char *p, size_t *len) {
     const uint64_t w = sft__load_le64(p);
-    const uint64_t q = w ^ (UINT64_C(0x0101010101010101) * '"');
-    const uint64_t hit = (q - UINT64_C(0x0101010101010101)) & ~q & UINT64_C(0x8080808080808080);
-    if (SFT_LIKELY(hit != 0)) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t q = w ^ (ones * '"');
+    const uint64_t hit = (q - ones) & ~q & (ones << 7);
+
+    if (SFT_LIKELY(((w ^ s->last_word) & s->last_mask) == 0 && s->last_mask != 0)) {
+        *len = s->last_len;
+        return s->last_dtype;
+    }
+    if (hit != 0) {
         const unsigned n = sft__ctz64(hit) / 8; /* 0 to 7 */
         *len = n;
-        return n == 0 ? NULL : sft__dtype_of_key(w & (UINT64_MAX >> (64 - 8 * n)), p, n);
+        s->last_dtype = n == 0 ? NULL : sft__dtype_of_key(w & (UINT64_MAX >> (64 - 8 * n)), p, n);
+        s->last_mask = s->last_dtype == NULL ? 0 : UINT64_MAX >> (56 - 8 * n);
+        s->last_word = w;
+        s->last_len = n;
+        return s->last_dtype;
     }
     const char *const end = memchr(p + 8, '"', SFT__DTYPE_NAME_MAX + 1 - 8);
     if (end == NULL) {
@@ -348,7 +358,7 @@ const char *sft__scan_canonical(sft__scan *s, const char *p, sft__scan_tensor *o
         return NULL;
     }
     p += 12;
-    out->dtype = canonical_dtype(p, &len);
+    out->dtype = canonical_dtype(s, p, &len);
     if (out->dtype == NULL) {
         return NULL;
     }

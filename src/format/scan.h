@@ -29,6 +29,11 @@ typedef struct sft__scan {
     size_t next_dims;
     uint64_t rank_limit;
     bool strict;
+    /* the dtype of the entry before, as its name and closing quote look in the text; mask 0: none */
+    const sft_dtype *last_dtype;
+    uint64_t last_word;
+    uint64_t last_mask;
+    unsigned last_len;
 } sft__scan;
 
 typedef struct sft__scan_tensor {
@@ -58,6 +63,9 @@ const char *sft__scan_no_room(sft__scan *s, uint64_t size); /* arena refused: bu
 
 /* The position of a member's value in an entry that was read before; p at the entry's `{`. */
 const char *sft__scan_member(sft__scan *s, const char *p, const char *member);
+
+/* Bits of one element by sft_dtype_id. */
+extern const uint8_t sft__dtype_bits_of[SFT_DTYPE_COUNT + 1];
 
 /* The row for the name whose first eight bytes (zeros behind it) are `key`. */
 const sft_dtype *sft__dtype_of_key(uint64_t key, const char *name, size_t len);
