@@ -25,31 +25,40 @@ typedef struct sort_key {
     uint32_t index;
 } sort_key;
 
-/* Header order breaks ties, so the order is total and the sort need not be stable. */
-static inline bool in_order(const sort_key *a, const sort_key *b) {
-    return a->begin != b->begin ? a->begin < b->begin
-           : a->end != b->end   ? a->end < b->end
-                                : a->index < b->index;
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+/* One round of a radix sort by the bits of begin or end from `shift` on; stable. */
+static void sort_round(const sort_key *from, sort_key *to, size_t n, unsigned shift, bool by_end) {
+    uint32_t next[DIGITS] = {0};
+    uint32_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        next[((by_end ? from[i].end : from[i].begin) >> shift) & (DIGITS - 1)]++;
+    }
+    for (size_t d = 0; d < DIGITS; d++) {
+        const uint32_t count = next[d];
+        next[d] = at;
+        at += count;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[next[((by_end ? from[i].end : from[i].begin) >> shift) & (DIGITS - 1)]++] = from[i];
+    }
 }
 
-/* Merges sorted runs until one is left; the result lies in the array that is returned. */
-static sort_key *merge_sort(sort_key *from, sort_key *to, size_t n) {
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t at = 0; at < n; at += 2 * width) {
-            const size_t mid = n - at < width ? n : at + width;
-            const size_t end = n - at < 2 * width ? n : at + 2 * width;
-            size_t a = at;
-            size_t b = mid;
-            for (size_t k = at; k < end; k++) {
-                const bool left = b == end || (a < mid && in_order(&from[a], &from[b]));
-                to[k] = from[left ? a : b];
-                a += left ? 1 : 0;
-                b += left ? 0 : 1;
-            }
+/* Sorts by (begin, end), header order where both are equal, in time proportional to n for any input. The
+ * result lies in the array that is returned. */
+static sort_key *sort_keys(sort_key *from, sort_key *to, size_t n) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        most |= from[i].begin | from[i].end;
+    }
+    for (unsigned field = 0; field < 2; field++) {
+        for (unsigned shift = 0; shift < 64 && (most >> shift) != 0; shift += DIGIT_BITS) {
+            sort_key *const other = to;
+            sort_round(from, to, n, shift, field == 0);
+            to = from;
+            from = other;
         }
-        sort_key *const other = from;
-        from = to;
-        to = other;
     }
     return from;
 }
@@ -132,7 +141,7 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
         keys[i].end = pieces[i].nbytes;
         keys[i].index = (uint32_t)i;
     }
-    sorted = merge_sort(keys, keys + n, n);
+    sorted = sort_keys(keys, keys + n, n);
     permute(h->tensors, pieces, sorted, n);
     sft__free(h->arena.allocator, keys, bytes);
     return true;

@@ -18,12 +18,15 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "format/header_check.h"
+#include "format/unique.h"
 
 enum {
     MIN_ENTRY = 50, /* "":{"dtype":"F4","shape":[],"data_offsets":[0,0]}, */
     SPARE_DIMS = 16,
     FIRST_DIMS = 256,
     FIRST_METADATA = 16,
+    SURE_DUPLICATE = 200000,
+    FIRST_CHECK = 1 << 20,
     COUNT_METADATA = 1024 /* entries after which the rest is counted and allocated exactly */
 };
 
@@ -40,6 +43,7 @@ typedef struct parser {
     uint64_t *slots; /* for the name index of tensor_capacity names */
     size_t tensor_capacity;
     size_t metadata_capacity;
+    size_t next_check; /* entries at which duplicates are looked for already while reading */
     uint64_t tensor_limit;
     uint64_t name_limit;
     bool canonical; /* try the canonical form first */
@@ -116,6 +120,9 @@ static size_t count_strings(const parser *ps, const char *p) {
     return n;
 }
 
+/* Different keys need four bytes each once the shorter ones are used up, which are about a million, so that
+ * a pair takes ten bytes. If there are more pairs than that, some key must come twice: then looking for it now
+ * and then keeps the memory for pairs in bounds. */
 static bool more_metadata(parser *ps, const char *p) {
     sft__header *const h = ps->header;
     size_t capacity = ps->metadata_capacity == 0 ? FIRST_METADATA : 2 * ps->metadata_capacity;
@@ -125,6 +132,9 @@ static bool more_metadata(parser *ps, const char *p) {
     if (ps->metadata_capacity >= COUNT_METADATA) {
         const size_t rest = count_strings(ps, p) / 2 + 1;
         capacity = rest <= capacity - h->metadata_count ? capacity : h->metadata_count + rest;
+        if (capacity > SURE_DUPLICATE + h->header_bytes / 10) {
+            ps->next_check = FIRST_CHECK;
+        }
     }
     fresh = sft__mul_size(capacity, sizeof *fresh, &bytes)
                 ? sft__arena_alloc(&h->arena, bytes, sizeof(void *))
@@ -141,6 +151,46 @@ static bool more_metadata(parser *ps, const char *p) {
     return true;
 }
 
+/* Behind the string at the quote p, which was kept as `kept` of len bytes. */
+static const char *behind_string(parser *ps, const char *p, const char *kept, size_t len) {
+    sft__json_str s;
+    return kept == p + 1 ? kept + len + 1 : sft__json_read(&ps->scan.json, p, &s);
+}
+
+/* The place of a metadata key; the object was read and is fine. */
+static const char *key_place(parser *ps, size_t index) {
+    const sft_metadata_entry *const m = ps->header->metadata;
+    const char *p = ps->scan.text + (ps->header->metadata_begin - 8);
+    for (size_t i = 0; i < index; i++) {
+        p = sft__json_blank(p + 1);
+        p = behind_string(ps, p, m[i].key, m[i].key_len);
+        p = sft__json_blank(sft__json_blank(p) + 1);
+        p = sft__json_blank(behind_string(ps, p, m[i].value, m[i].value_len));
+    }
+    return sft__json_blank(p + 1);
+}
+
+static bool unique_keys(parser *ps) {
+    sft__header *const h = ps->header;
+    sft__scan *const s = &ps->scan;
+    const uint64_t left = h->arena.budget != 0 ? h->arena.budget - h->arena.total : UINT64_MAX;
+    size_t index;
+
+    s->status = sft__unique_keys(h->metadata, h->metadata_count, left, h->arena.allocator, &index);
+    if (s->status == SFT_E_DUPLICATE) {
+        char shown[80];
+        (void)sft__escape(shown, sizeof shown, h->metadata[index].key, h->metadata[index].key_len);
+        (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, key_place(ps, index),
+                             "metadata key \"%s\" given twice", shown);
+    } else if (s->status == SFT_E_LIMIT) {
+        (void)sft__fail(s->err, SFT_E_LIMIT, "metadata of %llu entries is above the memory limit",
+                        (unsigned long long)h->metadata_count);
+    } else if (s->status == SFT_E_NOMEM) {
+        (void)sft__fail_nomem(s->err, h->metadata_count * sizeof(uint64_t));
+    }
+    return s->status == SFT_OK;
+}
+
 static const char *read_pair(parser *ps, const char *p) {
     sft__scan *const s = &ps->scan;
     sft__header *const h = ps->header;
@@ -148,6 +198,12 @@ static const char *read_pair(parser *ps, const char *p) {
 
     if (h->metadata_count == ps->metadata_capacity && !more_metadata(ps, p)) {
         return NULL;
+    }
+    if (h->metadata_count == ps->next_check) {
+        ps->next_check *= 3;
+        if (!unique_keys(ps)) {
+            return NULL;
+        }
     }
     entry = &h->metadata[h->metadata_count];
     if (*p != '"') {
@@ -168,26 +224,6 @@ static const char *read_pair(parser *ps, const char *p) {
     p = take_string(ps, p, &entry->value, &entry->value_len);
     h->metadata_count += p != NULL ? 1 : 0;
     return p;
-}
-
-static bool unique_keys(parser *ps) {
-    sft__header *const h = ps->header;
-    sft__scan *const s = &ps->scan;
-    sft__strmap keys;
-    size_t again;
-    bool unique;
-
-    if (!sft__strmap_init(&keys, h->metadata, sizeof *h->metadata, h->metadata_count,
-                          h->arena.allocator)) {
-        s->status = sft__fail_nomem(s->err, h->metadata_count);
-        return false;
-    }
-    unique = sft__strmap_add_all(&keys, h->metadata_count, &again) == SFT__STRMAP_NONE;
-    if (!unique) {
-        s->status = sft__fail_at(s->err, SFT_E_DUPLICATE, 8, "metadata key given twice");
-    }
-    sft__strmap_reset(&keys);
-    return unique;
 }
 
 /* p at the value of `__metadata__`. */
@@ -505,6 +541,7 @@ sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_
     ps.header = out;
     ps.text = text;
     ps.canonical = canonical;
+    ps.next_check = SIZE_MAX;
     ps.scan.text = text;
     ps.scan.json.end = text + len;
     ps.scan.err = err;
