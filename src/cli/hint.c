@@ -126,6 +126,12 @@ static bool truncated(const sft_error *err, uint64_t size, char *hint, size_t ca
     return true;
 }
 
+static bool is_index(const char *file) {
+    static const char end[] = ".index.json";
+    const size_t len = strlen(file);
+    return len >= sizeof end - 1 && strcmp(file + len - (sizeof end - 1), end) == 0;
+}
+
 void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
     char head[HEAD_BYTES];
     sft_source *source;
@@ -133,7 +139,7 @@ void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
 
     hint[0] = '\0';
     const bool about_content = err->status >= SFT_E_FORMAT && err->status < SFT_E_NOT_FOUND;
-    if (about_content && file != NULL && strcmp(file, "-") != 0 &&
+    if (about_content && file != NULL && strcmp(file, "-") != 0 && !is_index(file) &&
         sft_source_open(&source, file, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
         const uint64_t size = sft_source_size(source);
         const size_t len = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;

@@ -20,3 +20,5 @@ bash ask.sh
 safetensors completion zsh | head -1
 safetensors completion fish | grep -c '^complete -c safetensors' | awk '{ print ($1 > 10) }'
 safetensors completion tcsh
+if command -v zsh > /dev/null; then safetensors completion zsh > z; zsh -n z || echo "not zsh"; fi
+if command -v fish > /dev/null; then safetensors completion fish > f; fish -n f || echo "not fish"; fi

@@ -1,0 +1,6 @@
+# The manual pages are sound troff.
+for c in '' ls check get meta help completion; do
+    safetensors help --man $c > page.1
+    grep -c '^\.SH' page.1
+    if command -v groff > /dev/null; then groff -man -Tutf8 -ww -z page.1; fi
+done
