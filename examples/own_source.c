@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * Bytes from anywhere: a source of one's own. This one serves a file through stdio and counts what is
- * read, so it shows that opening touches the header alone.
+ * read, so it shows that opening reads the header and at most a page of what follows it.
  *     own_source FILE.safetensors
  * Read first: sft/extend.h.
  */

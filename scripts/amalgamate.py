@@ -5,10 +5,10 @@
 sft.h is the public headers one after the other. sft.c is every private header and every source file of
 the core, compiled by `cc -c sft.c -pthread` and nothing else.
 
-Names that are static in one file may exist in another: each such name is renamed within its file by a
-#define that ends with the file, so the sources need no care. All headers come before the first of these
-#defines, so headers never see them; system headers that a source includes under a condition are included
-once more up there, under the same condition. Macros that a source defines are undefined at its end.
+Names that are static in one file may exist in another: each such name is rewritten within its file (but
+not where it is a member: after . or ->), so the sources need no care. All headers come first; system
+headers that a source includes under a condition are included once more up there, under the same
+condition. Macros that a source defines are undefined at its end.
 
 Standard library only. The output depends on the sources alone: same sources, same bytes.
 """
@@ -195,6 +195,20 @@ def file_scope(text):
     return names, macros
 
 
+def rename_tokens(text, names, stem):
+    """Rewrites identifiers outside of comments, literals and #include lines; members keep theirs."""
+    if not names:
+        return text
+    token = re.compile(r'''//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?:->|\.)\s*[A-Za-z_]\w*'''
+                       r"|[A-Za-z_]\w*", re.S)
+
+    def one(m):
+        t = m.group(0)
+        return "sft__%s_%s" % (stem, t) if t in names else t
+
+    return token.sub(one, text)
+
+
 def is_function(statement):
     if "=" in statement or "{" not in statement:
         return False
@@ -342,8 +356,10 @@ class Amalgamation:
         """file -> names to rename there."""
         owners = {}
         macros = {}
-        headers_text = "".join(self.unit(n).text for n in sorted(self.placed))
-        words = set(re.findall(r"[A-Za-z_]\w*", strip_comments(headers_text, literals=True)))
+        words = set()
+        for n in sorted(self.placed):
+            scope, defined = file_scope(self.unit(n).text)
+            words |= scope | set(defined)
         for name in self.sources:
             names, defined = file_scope(self.unit(name).text)
             macros[name] = defined
@@ -365,6 +381,10 @@ class Amalgamation:
                 return {name}
         return set()
 
+    def borrowed(self, name):
+        """Macros of the system that a source defines only where they are missing."""
+        return set(re.findall(r"#\s*ifndef\s+(\w+)\s*\n\s*#\s*define\s+\1\b", self.unit(name).text))
+
     def build(self):
         self.headers()
         self.system()
@@ -375,9 +395,7 @@ class Amalgamation:
         for name in self.sources:
             self.out.append("\n/* ======== src/%s ======== */\n" % name)
             stem = re.sub(r"\W", "_", name[:-2])
-            for n in sorted(rename[name]):
-                self.out.append("#define %s sft__%s_%s\n" % (n, stem, n))
-            for line in self.unit(name).text.split("\n"):
+            for line in rename_tokens(self.unit(name).text, rename[name], stem).split("\n"):
                 m = INCLUDE.match(line)
                 if m and m.group(1) == '"':
                     if not self.unit(m.group(2)).guarded:
@@ -386,9 +404,7 @@ class Amalgamation:
                 if m and m.group(2).startswith("sft/"):
                     continue
                 self.out.append(line + "\n")
-            for n in sorted(rename[name]):
-                self.out.append("#undef %s\n" % n)
-            for n in sorted(set(macros[name]) - header_macros):
+            for n in sorted(set(macros[name]) - header_macros - self.borrowed(name)):
                 self.out.append("#undef %s\n" % n)
         return rename
 

@@ -84,7 +84,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_dtype_bytes(const sft_dtype *dtype, uint64
 /* Converts `count` packed elements. src and dst may be equal when sizes are equal, else must not overlap.
  * Conversions follow torch's Tensor.to(): float to float rounds to nearest even; float to integer
  * truncates toward zero; integers wrap; anything to BOOL is "!= 0"; complex to real drops the imaginary
- * part. See docs/format.md, "Casts", for NaN, overflow and the types without an infinity.
+ * part. See docs/casts.md for NaN, overflow and the types without an infinity.
  * Bytes are little-endian on both sides whatever the host (SFT_CONVERT_* flags change that).
  * Errors: SFT_E_UNSUPPORTED for opaque types, SFT_E_SUBBYTE if count ends inside a byte.
  * Cost: one pass; SIMD where the processor has it. */

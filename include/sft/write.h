@@ -10,7 +10,7 @@
  * Caveats first. A hard link to the old file keeps the old bytes; a symbolic link is written through (the
  * file that it names is replaced). Devices, folders and FIFOs are refused as path targets
  * (SFT_E_NOT_REGULAR): use a stream. On network file systems rename may be less than atomic.
- * Saving over a file that this process has mapped is safe on POSIX; Windows refuses it (SFT_E_IO).
+ * Saving over a file that is mapped is safe on POSIX; Windows refuses it (SFT_E_NOT_COMMITTED).
  */
 #ifndef SFT_WRITE_H
 #define SFT_WRITE_H

@@ -11,7 +11,7 @@
 #include <sft/types.h>
 
 /* sft_error_set() of <sft/extend.h> is the general form. These are the short ones; all return status. */
-sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
+SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
                          const char *tensor, size_t tensor_len, const char *format, ...)
     SFT_PRINTF(7, 8);
 sft_status sft__fail(sft_error *err, sft_status status, const char *format, ...) SFT_PRINTF(3, 4);
@@ -33,7 +33,7 @@ const char *sft__errno_text(int32_t sys);
  * length written. */
 size_t sft__escape(char *dst, size_t cap, const char *src, size_t len);
 /* The same, public: see <sft/extend.h>. */
-size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
+SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
 
 #define SFT_TRY(call)                    \
     do {                                 \

@@ -159,6 +159,8 @@ int cli_status_of(int32_t status);   /* exit status for a sft_status */
 /* safetensors: FILE: at byte N: tensor "x": message, and a hint: line where the cause can be
  * guessed. Sets the exit status. file: operand, or NULL. */
 void cli_fail(cli *c, const char *file, const sft_error *err);
+/* The same without a hint: for files that are not meant to be safetensors. */
+void cli_fail_plainly(cli *c, const char *file, const sft_error *err);
 /* safetensors: COMMAND: message; sets exit status 2. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -206,7 +208,8 @@ uint64_t cli_elements(const sft_tensor *tensor); /* product of the shape */
 bool cli_is_single(const sft_catalog *catalog, const char *operand);
 /* Path of a file of the catalog without the folder that the operand names. */
 const char *cli_relative(const sft_file *file, const char *operand);
-/* Warns of everything that an index and its folder disagree about. */
+/* Warns of everything that an index and its folder disagree about; missing parts give exit
+ * status 1. */
 void cli_warn_problems(cli *c, const sft_catalog *catalog, const char *operand);
 
 /* ---------------------------------------------------------------- progress.c */

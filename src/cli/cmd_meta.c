@@ -187,7 +187,7 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
         sft_source_close(source);
     }
     if (status != SFT_OK) {
-        cli_fail(c, path, &err);
+        cli_fail_plainly(c, path, &err);
         free(*text);
         *text = NULL;
     }
@@ -205,7 +205,7 @@ static bool import_file(cli *c, const char *path, changes *ch) {
     }
     if (!cli_meta_parse(&ch->imported, ch->json, len, &fault, &at)) {
         (void)sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
-        cli_fail(c, path, &err);
+        cli_fail_plainly(c, path, &err);
         return false;
     }
     for (size_t i = 0; i < ch->imported.count; i++) {

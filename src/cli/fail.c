@@ -120,10 +120,9 @@ static void say_hint(cli *c, const char *hint) {
     say(c, &l);
 }
 
-void cli_fail(cli *c, const char *file, const sft_error *err) {
+void cli_fail_plainly(cli *c, const char *file, const sft_error *err) {
     line l;
     char number[64];
-    char hint[512];
     const int status = cli_status_of(err->status);
 
     cli_answer(c, status);
@@ -142,6 +141,12 @@ void cli_fail(cli *c, const char *file, const sft_error *err) {
     }
     add_message(&l, err->message, file);
     say(c, &l);
+}
+
+void cli_fail(cli *c, const char *file, const sft_error *err) {
+    char hint[512];
+
+    cli_fail_plainly(c, file, err);
     cli_hint(file, err, hint, sizeof hint);
     if (hint[0] != '\0') {
         say_hint(c, hint);

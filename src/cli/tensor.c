@@ -78,6 +78,9 @@ void cli_warn_problems(cli *c, const sft_catalog *catalog, const char *operand) 
     const size_t count = sft_catalog_problem_count(catalog);
     const size_t shown = c->verbose || count <= 10 ? count : 10;
 
+    for (size_t i = 0; i < count; i++) {
+        cli_answer(c, sft_catalog_problem_at(catalog, i)->fatal != 0 ? CLI_NO : CLI_OK);
+    }
     for (size_t i = 0; i < shown; i++) {
         cli_warn(c, operand, "%s", sft_catalog_problem_at(catalog, i)->message);
     }

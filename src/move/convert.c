@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert.c - sft_convert: checks, the choice of a way, and the way that serves every pair of types,
- * 256 elements at a time through a carrier. Read first: convert.h and docs/casts.md.
+ * move/convert.c - sft_convert: checks, the choice of a way, and the way that serves every pair of
+ * types, 256 elements at a time through a carrier. Read first: convert.h and docs/casts.md.
  */
 #include "move/convert.h"
 #include "base/checked.h"
@@ -30,7 +30,8 @@ static void carry_f32_from_f64(sft__lane *to, const sft__lane *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const uint64_t u = from->u[i];
         if ((u & INT64_MAX) > 0x7ff0000000000000u) {
-            to->f[i] = (uint32_t)(u >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(u >> 29 & 0x3fffffu);
+            to->f[i] =
+                (uint32_t)(u >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(u >> 29 & 0x3fffffu);
         } else {
             double wide;
             float value;
@@ -106,9 +107,10 @@ static size_t convert_bytes(const sft_dtype *t, size_t elements) {
     return elements / t->block_elements * t->block_bytes;
 }
 
-/* In place too: a lane is loaded before it is stored, and both begin at the same byte if sizes are equal. */
-static void convert_general(uint8_t *dst, const sft_dtype *to, const uint8_t *src, const sft_dtype *from,
-                            size_t count) {
+/* In place too: a lane is loaded before it is stored, and both begin at the same byte if sizes are
+ * equal. */
+static void convert_general(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
+                            const sft_dtype *from, size_t count) {
     convert_way way;
 
     convert_way_find(&way, to->id, from->id);
@@ -159,8 +161,8 @@ static void convert_by_table(uint8_t *dst, const sft_dtype *to, const uint8_t *s
 
 enum { CONVERT_TABLE_FROM = 1024 };
 
-static void convert_little(uint8_t *dst, const sft_dtype *to, const uint8_t *src, const sft_dtype *from,
-                           size_t count) {
+static void convert_little(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
+                           const sft_dtype *from, size_t count) {
     sft__pair_fn *pair = sft__pair_for(to->id, from->id);
 
     if (to->id == from->id) {
@@ -189,11 +191,13 @@ static void convert_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t 
 }
 
 SFT_LOCAL void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                                    const sft_dtype *from, size_t count, bool swap_dst, bool swap_src);
+                                    const sft_dtype *from, size_t count, bool swap_dst,
+                                    bool swap_src);
 
 /* As convert_little, with either side in the other byte order. */
 SFT_LOCAL void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                                    const sft_dtype *from, size_t count, bool swap_dst, bool swap_src) {
+                                    const sft_dtype *from, size_t count, bool swap_dst,
+                                    bool swap_src) {
     uint8_t in[SFT__LANE * 8];
     uint8_t out[SFT__LANE * 8];
 
@@ -224,14 +228,15 @@ static sft_status convert_check(const sft_dtype *t, uint64_t count, sft_error *e
                          (unsigned long long)count, t->name);
     }
     if (count > SIZE_MAX / 8) {
-        return sft__fail(err, SFT_E_OVERFLOW, "%llu elements are more than this process can address",
+        return sft__fail(err, SFT_E_OVERFLOW,
+                         "%llu elements are more than this process can address",
                          (unsigned long long)count);
     }
     return SFT_OK;
 }
 
-sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src, const sft_dtype *src_dtype,
-                       uint64_t count, uint32_t flags, sft_error *err) {
+sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
+                       const sft_dtype *src_dtype, uint64_t count, uint32_t flags, sft_error *err) {
     if (dst_dtype == NULL || src_dtype == NULL || (count != 0 && (dst == NULL || src == NULL))) {
         return sft__fail(err, SFT_E_ARG, "dst, src or a dtype is NULL");
     }
@@ -245,7 +250,8 @@ sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src, c
     }
     if (SFT_BIG_ENDIAN && flags != 0) {
         sft__convert_swapped(dst, dst_dtype, src, src_dtype, (size_t)count,
-                             (flags & SFT_CONVERT_HOST_DST) != 0, (flags & SFT_CONVERT_HOST_SRC) != 0);
+                             (flags & SFT_CONVERT_HOST_DST) != 0,
+                             (flags & SFT_CONVERT_HOST_SRC) != 0);
         return SFT_OK;
     }
     convert_little(dst, dst_dtype, src, src_dtype, (size_t)count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert.h - the parts of sft_convert: every type is loaded into one of three carriers and stored
- * from them, 256 elements at a time; frequent pairs have loops of their own. docs/casts.md has the rules.
+ * move/convert.h - the parts of sft_convert: every type is loaded into one of three carriers and
+ * stored from them, 256 elements at a time; frequent pairs have loops of their own. docs/casts.md
+ * has the rules.
  */
 #ifndef SFT_MOVE_CONVERT_H
 #define SFT_MOVE_CONVERT_H
@@ -12,7 +13,7 @@
 enum { SFT__LANE = 256 };
 
 typedef enum sft__carrier {
-    SFT__CARRY_F32 = 0, /* bits of binary32: all float types up to 32 bits, the real part of complex */
+    SFT__CARRY_F32 = 0, /* bits of binary32: floats up to 32 bits, the real part of complex */
     SFT__CARRY_F64 = 1, /* bits of binary64 */
     SFT__CARRY_INT = 2, /* two's complement, sign-extended; unsigned types zero-extended */
     SFT__CARRY_U64 = 3  /* 64 unsigned bits */
@@ -32,7 +33,8 @@ typedef struct sft__store_rule {
 } sft__store_rule;
 
 typedef void sft__load_fn(sft__lane *lane, const uint8_t *src, size_t n);
-typedef void sft__store_fn(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule);
+typedef void sft__store_fn(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const sft__store_rule *rule);
 
 /* For types of the format. n: a multiple of the type's block elements, at most SFT__LANE. */
 sft__carrier sft__load_carrier(uint32_t id);
@@ -40,8 +42,8 @@ sft__load_fn *sft__load_for(uint32_t id);
 sft__store_fn *sft__store_for(uint32_t id, sft__carrier carrier);
 sft__store_rule sft__store_rule_for(uint32_t src_id);
 
-/* Frequent pairs: `count` elements, little-endian on both sides; src may be dst when sizes are equal. NULL
- * where there is no loop for the pair. sft__pair_for chooses the twin. */
+/* Frequent pairs: `count` elements, little-endian on both sides; src may be dst when sizes are
+ * equal. NULL where there is no loop for the pair. sft__pair_for chooses the twin. */
 typedef void sft__pair_fn(uint8_t *dst, const uint8_t *src, size_t count);
 sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id);
 sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX2 */

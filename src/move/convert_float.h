@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_float.h - the small float formats as data: one row per format, one routine each way. All in
- * integers, so that neither rounding modes nor flushing of subnormals nor x87 registers matter.
+ * move/convert_float.h - the small float formats as data: one row per format, one routine each way.
+ * All in integers, so that neither rounding modes nor flushing of subnormals nor x87 registers
+ * matter.
  */
 #ifndef SFT_MOVE_CONVERT_FLOAT_H
 #define SFT_MOVE_CONVERT_FLOAT_H
@@ -11,17 +12,19 @@
 typedef struct sft__float_spec {
     uint32_t mantissa; /* bits */
     uint32_t bias;
-    uint32_t sign;     /* the sign bit */
-    uint32_t max;      /* code of the largest finite number */
-    uint32_t over;     /* code for what rounds beyond it, infinity included */
-    uint32_t nan;      /* code for NaN */
-    uint32_t infinity; /* code of infinity when loading, or 0 */
+    uint32_t sign;      /* the sign bit */
+    uint32_t max;       /* code of the largest finite number */
+    uint32_t over;      /* code for what rounds beyond it, infinity included */
+    uint32_t nan;       /* code for NaN */
+    uint32_t infinity;  /* code of infinity when loading, or 0 */
     uint32_t first_nan; /* codes from here to the sign bit are NaN when loading; 0: none */
-    bool unsigned_zero; /* FNUZ: the code of minus zero is the NaN, and `over` and `nan` take no sign */
+    bool unsigned_zero; /* FNUZ: the code of minus zero is the NaN, and `over` and `nan` take no
+                           sign */
     bool nan_unsigned;  /* NaN takes no sign */
 } sft__float_spec;
 
-static const sft__float_spec sft__spec_e5m2 = {2, 15, 0x80, 0x7b, 0x7c, 0x7f, 0x7c, 0x7d, false, false};
+static const sft__float_spec sft__spec_e5m2 = {2,    15,   0x80, 0x7b,  0x7c,
+                                               0x7f, 0x7c, 0x7d, false, false};
 static const sft__float_spec sft__spec_e4m3 = {3, 7, 0x80, 0x7e, 0x7e, 0x7f, 0, 0x7f, false, false};
 static const sft__float_spec sft__spec_e4m3fnuz = {3, 8, 0x80, 0x7f, 0x80, 0x80, 0, 0, true, true};
 static const sft__float_spec sft__spec_e5m2fnuz = {2, 16, 0x80, 0x7f, 0x80, 0x80, 0, 0, true, true};
@@ -45,7 +48,8 @@ static inline uint32_t sft__float_store(uint32_t f, const sft__float_spec *s) {
         code = (v + ((1u << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift;
     } else {
         const uint32_t down = shift + 128 - s->bias - (a >> 23);
-        const uint32_t m = (a & 0x7fffffu) | 0x800000u; /* binary32 subnormals are far below: round to 0 */
+        const uint32_t m =
+            (a & 0x7fffffu) | 0x800000u; /* binary32 subnormals are far below: round to 0 */
         if (down > 25) {
             code = 0;
         } else {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_load.c - every type of the format into a carrier. Read first: convert.h, convert_float.h.
+ * move/convert_load.c - every type of the format into a carrier. Read first: convert.h,
+ * convert_float.h.
  */
 #include "move/convert.h"
 #include "move/convert_float.h"
@@ -22,11 +23,11 @@ uint32_t sft__f32_from_f16(uint16_t h) {
     return sign | bits;
 }
 
-#define LOAD_SMALL(name)                                                                  \
-    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {              \
-        for (size_t i = 0; i < n; i++) {                                                  \
-            lane->f[i] = sft__float_load(src[i], &sft__spec_##name);                      \
-        }                                                                                 \
+#define LOAD_SMALL(name)                                                                           \
+    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {                       \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            lane->f[i] = sft__float_load(src[i], &sft__spec_##name);                               \
+        }                                                                                          \
     }
 LOAD_SMALL(e5m2)
 LOAD_SMALL(e4m3)
@@ -35,7 +36,9 @@ LOAD_SMALL(e5m2fnuz)
 
 static void load_e8m0(sft__lane *lane, const uint8_t *src, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        lane->f[i] = src[i] == 0 ? 0x400000u : src[i] == 0xff ? 0x7f800001u : (uint32_t)src[i] << 23;
+        lane->f[i] = src[i] == 0      ? 0x400000u
+                     : src[i] == 0xff ? 0x7f800001u
+                                      : (uint32_t)src[i] << 23;
     }
 }
 
@@ -93,12 +96,12 @@ static void load_64(sft__lane *lane, const uint8_t *src, size_t n) {
     }
 }
 
-#define LOAD_INT(name, size, expression)                                                  \
-    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {              \
-        for (size_t i = 0; i < n; i++) {                                                  \
-            const uint8_t *p = src + (size) * i;                                          \
-            lane->u[i] = (uint64_t)(int64_t)(expression);                                 \
-        }                                                                                 \
+#define LOAD_INT(name, size, expression)                                                           \
+    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {                       \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const uint8_t *p = src + (size)*i;                                                     \
+            lane->u[i] = (uint64_t)(int64_t)(expression);                                          \
+        }                                                                                          \
     }
 LOAD_INT(bool, 1, *p != 0)
 LOAD_INT(u8, 1, *p)

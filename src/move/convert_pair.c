@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_pair.c - loops for the frequent pairs (F16, BF16, F32, F64): portable, and AVX2 + F16C on
- * x86-64. Same results bit for bit; the unit tests compare them on every input and remainder. The vector
- * loops leave the last few elements to the portable ones. Read first: convert.h.
+ * move/convert_pair.c - loops for the frequent pairs (F16, BF16, F32, F64): portable, and AVX2 +
+ * F16C on x86-64. Same results bit for bit; the unit tests compare them on every input and
+ * remainder. The vector loops leave the last few elements to the portable ones. Read first:
+ * convert.h.
  */
 #include "move/convert.h"
 
@@ -39,19 +40,27 @@ static void pair_bf16_f16(uint8_t *dst, const uint8_t *src, size_t count) {
 
 static void pair_f16_bf16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le16(dst + 2 * i, sft__f16_from_f32((uint32_t)sft__load_le16(src + 2 * i) << 16));
+        sft__store_le16(dst + 2 * i,
+                        sft__f16_from_f32((uint32_t)sft__load_le16(src + 2 * i) << 16));
     }
 }
 
 sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id) {
     switch (dst_id * 32 + src_id) {
-    case SFT_F32 * 32 + SFT_F16: return pair_f32_f16;
-    case SFT_F16 * 32 + SFT_F32: return pair_f16_f32;
-    case SFT_F32 * 32 + SFT_BF16: return pair_f32_bf16;
-    case SFT_BF16 * 32 + SFT_F32: return pair_bf16_f32;
-    case SFT_BF16 * 32 + SFT_F16: return pair_bf16_f16;
-    case SFT_F16 * 32 + SFT_BF16: return pair_f16_bf16;
-    default: return NULL;
+    case SFT_F32 * 32 + SFT_F16:
+        return pair_f32_f16;
+    case SFT_F16 * 32 + SFT_F32:
+        return pair_f16_f32;
+    case SFT_F32 * 32 + SFT_BF16:
+        return pair_f32_bf16;
+    case SFT_BF16 * 32 + SFT_F32:
+        return pair_bf16_f32;
+    case SFT_BF16 * 32 + SFT_F16:
+        return pair_bf16_f16;
+    case SFT_F16 * 32 + SFT_BF16:
+        return pair_f16_bf16;
+    default:
+        return NULL;
     }
 }
 
@@ -97,7 +106,8 @@ PAIR_AVX2 static void pair_f32_f16_avx2(uint8_t *dst, const uint8_t *src, size_t
 
 PAIR_AVX2 static void pair_f16_f32_avx2(uint8_t *dst, const uint8_t *src, size_t count) {
     for (; count >= 8; count -= 8, dst += 16, src += 32) {
-        pair_out_8(dst, _mm256_cvtps_ph(_mm256_castsi256_ps(pair_in_16(src)), _MM_FROUND_TO_NEAREST_INT));
+        pair_out_8(
+            dst, _mm256_cvtps_ph(_mm256_castsi256_ps(pair_in_16(src)), _MM_FROUND_TO_NEAREST_INT));
     }
     pair_f16_f32(dst, src, count);
 }
@@ -118,7 +128,8 @@ PAIR_AVX2 static void pair_bf16_f32_avx2(uint8_t *dst, const uint8_t *src, size_
 
 PAIR_AVX2 static void pair_bf16_f16_avx2(uint8_t *dst, const uint8_t *src, size_t count) {
     for (; count >= 8; count -= 8, dst += 16, src += 16) {
-        pair_out_8(dst, pair_round_bf16(_mm256_castps_si256(_mm256_cvtph_ps(pair_in_8(src))), 0x7fc0));
+        pair_out_8(dst,
+                   pair_round_bf16(_mm256_castps_si256(_mm256_cvtph_ps(pair_in_8(src))), 0x7fc0));
     }
     pair_bf16_f16(dst, src, count);
 }
@@ -133,13 +144,20 @@ PAIR_AVX2 static void pair_f16_bf16_avx2(uint8_t *dst, const uint8_t *src, size_
 
 sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id) {
     switch (dst_id * 32 + src_id) {
-    case SFT_F32 * 32 + SFT_F16: return pair_f32_f16_avx2;
-    case SFT_F16 * 32 + SFT_F32: return pair_f16_f32_avx2;
-    case SFT_F32 * 32 + SFT_BF16: return pair_f32_bf16_avx2;
-    case SFT_BF16 * 32 + SFT_F32: return pair_bf16_f32_avx2;
-    case SFT_BF16 * 32 + SFT_F16: return pair_bf16_f16_avx2;
-    case SFT_F16 * 32 + SFT_BF16: return pair_f16_bf16_avx2;
-    default: return NULL;
+    case SFT_F32 * 32 + SFT_F16:
+        return pair_f32_f16_avx2;
+    case SFT_F16 * 32 + SFT_F32:
+        return pair_f16_f32_avx2;
+    case SFT_F32 * 32 + SFT_BF16:
+        return pair_f32_bf16_avx2;
+    case SFT_BF16 * 32 + SFT_F32:
+        return pair_bf16_f32_avx2;
+    case SFT_BF16 * 32 + SFT_F16:
+        return pair_bf16_f16_avx2;
+    case SFT_F16 * 32 + SFT_BF16:
+        return pair_f16_bf16_avx2;
+    default:
+        return NULL;
     }
 }
 #else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_store.c - carriers into every type of the format. Floats of up to 32 bits and complex are
- * stored from binary32, the rest from binary64 or from integers. Read first: convert.h, convert_float.h.
+ * move/convert_store.c - carriers into every type of the format. Floats of up to 32 bits and
+ * complex are stored from binary32, the rest from binary64 or from integers. Read first: convert.h,
+ * convert_float.h.
  */
 #include "move/convert.h"
 #include "move/convert_float.h"
@@ -22,20 +23,21 @@ uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan) {
 
 /* ---------------------------------------------------------------- from binary32 */
 
-#define STORE_SMALL(name)                                                                   \
-    static void store_##name(uint8_t *dst, const sft__lane *lane, size_t n,                 \
-                             const sft__store_rule *rule) {                                 \
-        (void)rule;                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                    \
-            dst[i] = (uint8_t)sft__float_store(lane->f[i], &sft__spec_##name);              \
-        }                                                                                   \
+#define STORE_SMALL(name)                                                                          \
+    static void store_##name(uint8_t *dst, const sft__lane *lane, size_t n,                        \
+                             const sft__store_rule *rule) {                                        \
+        (void)rule;                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            dst[i] = (uint8_t)sft__float_store(lane->f[i], &sft__spec_##name);                     \
+        }                                                                                          \
     }
 STORE_SMALL(e5m2)
 STORE_SMALL(e4m3)
 STORE_SMALL(e4m3fnuz)
 STORE_SMALL(e5m2fnuz)
 
-/* To the nearest power of two; half way up, but down from half of the smallest; the sign is dropped. */
+/* To the nearest power of two; half way up, but down from half of the smallest; the sign is
+ * dropped. */
 static void store_e8m0(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
     (void)rule;
     for (size_t i = 0; i < n; i++) {
@@ -106,16 +108,19 @@ static void store_c64(uint8_t *dst, const sft__lane *lane, size_t n, const sft__
     }
 }
 
-static void store_bool_f32(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_bool_f32(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const sft__store_rule *rule) {
     for (size_t i = 0; i < n; i++) {
-        const uint32_t imaginary = rule->second != NULL ? sft__load_le32(rule->second + 8 * i + 4) : 0;
+        const uint32_t imaginary =
+            rule->second != NULL ? sft__load_le32(rule->second + 8 * i + 4) : 0;
         dst[i] = ((lane->f[i] | imaginary) & 0x7fffffffu) != 0;
     }
 }
 
 /* ---------------------------------------------------------------- floats to integers */
 
-/* What x86 processors do, spelled out: toward zero; outside the range, and for NaN, the smallest. */
+/* What x86 processors do, spelled out: toward zero; outside the range, and for NaN, the smallest.
+ */
 static int64_t store_trunc64(double d) {
     return d >= -0x1p63 && d < 0x1p63 ? (int64_t)d : INT64_MIN;
 }
@@ -148,25 +153,27 @@ static bool store_nan_zero(const sft__store_rule *rule, double d) {
     return rule->nan_is_zero && d != d;
 }
 
-#define STORE_FROM_F64(name, size, expression)                                              \
-    static void store_##name##_f64(uint8_t *dst, const sft__lane *lane, size_t n,           \
-                                   const sft__store_rule *rule) {                           \
-        for (size_t i = 0; i < n; i++) {                                                    \
-            const double d = store_double(lane->u[i]);                                      \
-            const uint64_t v = store_nan_zero(rule, d) ? 0 : (uint64_t)(expression);        \
-            uint8_t le[8];                                                                  \
-            sft__store_le64(le, v);                                                         \
-            memcpy(dst + (size) * i, le, (size));                                           \
-        }                                                                                   \
+#define STORE_FROM_F64(name, size, expression)                                                     \
+    static void store_##name##_f64(uint8_t *dst, const sft__lane *lane, size_t n,                  \
+                                   const sft__store_rule *rule) {                                  \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const double d = store_double(lane->u[i]);                                             \
+            const uint64_t v = store_nan_zero(rule, d) ? 0 : (uint64_t)(expression);               \
+            uint8_t le[8];                                                                         \
+            sft__store_le64(le, v);                                                                \
+            memcpy(dst + (size)*i, le, (size));                                                    \
+        }                                                                                          \
     }
 STORE_FROM_F64(i8, 1, store_trunc32(d))
+STORE_FROM_F64(u8, 1, store_trunc64(d)) /* torch takes the long way for this one type */
 STORE_FROM_F64(i16, 2, store_trunc32(d))
 STORE_FROM_F64(i32, 4, store_trunc32(d))
 STORE_FROM_F64(i64, 8, store_trunc64(d))
 STORE_FROM_F64(u32, 4, store_truncu32(d, rule->u32_low))
 STORE_FROM_F64(u64, 8, store_truncu64(d))
 
-static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const sft__store_rule *rule) {
     (void)rule;
     for (size_t i = 0; i < n; i++) {
         dst[i] = lane->u[i] << 1 != 0;
@@ -175,18 +182,18 @@ static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n, const 
 
 /* ---------------------------------------------------------------- integers to integers */
 
-#define STORE_FROM_INT(name, expression, store)                                             \
-    static void store_##name##_int(uint8_t *dst, const sft__lane *lane, size_t n,           \
-                                   const sft__store_rule *rule) {                           \
-        (void)rule;                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                    \
-            store(expression, lane->u[i]);                                                  \
-        }                                                                                   \
+#define STORE_FROM_INT(name, expression, store)                                                    \
+    static void store_##name##_int(uint8_t *dst, const sft__lane *lane, size_t n,                  \
+                                   const sft__store_rule *rule) {                                  \
+        (void)rule;                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            store(expression, lane->u[i]);                                                         \
+        }                                                                                          \
     }
-#define STORE_8(p, v) (*(p) = (uint8_t)(v))
-#define STORE_16(p, v) sft__store_le16(p, (uint16_t)(v))
-#define STORE_32(p, v) sft__store_le32(p, (uint32_t)(v))
-#define STORE_64(p, v) sft__store_le64(p, v)
+#define STORE_8(p, v)     (*(p) = (uint8_t)(v))
+#define STORE_16(p, v)    sft__store_le16(p, (uint16_t)(v))
+#define STORE_32(p, v)    sft__store_le32(p, (uint32_t)(v))
+#define STORE_64(p, v)    sft__store_le64(p, v)
 #define STORE_TRUTH(p, v) (*(p) = (v) != 0)
 STORE_FROM_INT(8, dst + i, STORE_8)
 STORE_FROM_INT(16, dst + 2 * i, STORE_16)
@@ -206,7 +213,7 @@ static const struct store_row {
     [SFT_F4] = {store_e2m1, NULL, NULL},
     [SFT_F6_E2M3] = {store_e2m3, NULL, NULL},
     [SFT_F6_E3M2] = {store_e3m2, NULL, NULL},
-    [SFT_U8] = {NULL, store_i8_f64, store_8_int},
+    [SFT_U8] = {NULL, store_u8_f64, store_8_int},
     [SFT_I8] = {NULL, store_i8_f64, store_8_int},
     [SFT_F8_E5M2] = {store_e5m2, NULL, NULL},
     [SFT_F8_E4M3] = {store_e4m3, NULL, NULL},
@@ -228,18 +235,23 @@ static const struct store_row {
 
 sft__store_fn *sft__store_for(uint32_t id, sft__carrier carrier) {
     switch (carrier) {
-    case SFT__CARRY_F32: return store_rows[id].from_f32;
-    case SFT__CARRY_F64: return store_rows[id].from_f64;
-    default: return store_rows[id].from_int;
+    case SFT__CARRY_F32:
+        return store_rows[id].from_f32;
+    case SFT__CARRY_F64:
+        return store_rows[id].from_f64;
+    default:
+        return store_rows[id].from_int;
     }
 }
 
 sft__store_rule sft__store_rule_for(uint32_t src_id) {
-    const bool wide = src_id == SFT_BF16 || src_id == SFT_F32 || src_id == SFT_F64 || src_id == SFT_C64;
+    const bool wide =
+        src_id == SFT_BF16 || src_id == SFT_F32 || src_id == SFT_F64 || src_id == SFT_C64;
     const sft__store_rule rule = {
         .bf16_nan = src_id == SFT_F32 || src_id == SFT_F64 ? 0xffff : 0x7fc0,
         .u32_low = wide ? 0x80000000u : 0,
-        .nan_is_zero = src_id == SFT_F8_E8M0 || src_id == SFT_F8_E4M3FNUZ || src_id == SFT_F8_E5M2FNUZ,
+        .nan_is_zero =
+            src_id == SFT_F8_E8M0 || src_id == SFT_F8_E4M3FNUZ || src_id == SFT_F8_E5M2FNUZ,
         .second = NULL,
     };
     return rule;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/cpu.h - what this processor can do beyond the portable code. Every fast twin asks here before it
- * runs; a build for another architecture gets 0.
+ * move/cpu.h - what this processor can do beyond the portable code. Every fast twin asks here
+ * before it runs; a build for another architecture gets 0.
  */
 #ifndef SFT_MOVE_CPU_H
 #define SFT_MOVE_CPU_H
@@ -21,8 +21,8 @@
 #endif
 
 #define SFT__CPU_CRC32C 1u /* crc32 instructions and carry-less multiplication */
-#define SFT__CPU_SHA 2u
-#define SFT__CPU_AVX2 4u /* AVX2 and F16C, and the system saves their registers */
+#define SFT__CPU_SHA    2u
+#define SFT__CPU_AVX2   4u /* AVX2 and F16C, and the system saves their registers */
 
 /* Thread-safe. Cost: one load after the first call. */
 uint32_t sft__cpu_features(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest.c - the public digests of bytes: choice of the twin, and SHA-256's buffering and padding.
- * Read first: digest_twins.h.
+ * move/digest.c - the public digests of bytes: choice of the twin, and SHA-256's buffering and
+ * padding. Read first: digest_twins.h.
  */
 #include "move/digest_twins.h"
 #include <sft/digest.h>

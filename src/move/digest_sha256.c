@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_sha256.c - SHA-256 (FIPS 180-4): the portable twin and the processor's own instructions
- * (x86 SHA extensions). digest.c does the buffering and the padding.
+ * move/digest_sha256.c - SHA-256 (FIPS 180-4): the portable twin and the processor's own
+ * instructions (x86 SHA extensions). digest.c does the buffering and the padding.
  */
 #include "move/digest_twins.h"
 
@@ -66,17 +66,18 @@ void sft__sha256_portable(uint32_t state[8], const void *blocks, size_t count) {
 #include <immintrin.h>
 
 /* Four rounds: m holds w[t..t+3]. The instruction keeps the state as (a b e f) and (c d g h). */
-#define SHA_ROUNDS(m, t)                                                                      \
-    do {                                                                                      \
-        const __m128i wk = _mm_add_epi32(                                                     \
-            m, _mm_loadu_si128((const __m128i *)(const void *)(sft__sha256_k + (t))));        \
-        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);                                         \
-        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));                \
+#define SHA_ROUNDS(m, t)                                                                           \
+    do {                                                                                           \
+        const __m128i wk = _mm_add_epi32(                                                          \
+            m, _mm_loadu_si128((const __m128i *)(const void *)(sft__sha256_k + (t))));             \
+        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);                                              \
+        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));                     \
     } while (0)
 
 /* w[t+16..t+19] from the sixteen words before. */
-#define SHA_EXPAND(m0, m1, m2, m3)                                                            \
-    _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(m0, m1), _mm_alignr_epi8(m3, m2, 4)), m3)
+#define SHA_EXPAND(m0, m1, m2, m3)                                                                 \
+    _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(m0, m1), _mm_alignr_epi8(m3, m2, 4)),  \
+                         m3)
 
 __attribute__((target("sha,sse4.1,ssse3"))) void sft__sha256_x86(uint32_t state[8],
                                                                  const void *blocks, size_t count) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_twins.h - the digests' inner loops: one signature each, a portable twin and hardware twins
- * that give the same result. digest.c chooses. A twin may only be called where move/cpu.h allows it.
+ * move/digest_twins.h - the digests' inner loops: one signature each, a portable twin and hardware
+ * twins that give the same result. digest.c chooses. A twin may only be called where move/cpu.h
+ * allows it.
  */
 #ifndef SFT_MOVE_DIGEST_TWINS_H
 #define SFT_MOVE_DIGEST_TWINS_H

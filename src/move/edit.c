@@ -160,7 +160,7 @@ static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *
     return SFT_OK;
 }
 
-static sft_status write_new_file(const editor *e, uint64_t grown, const span *spans, size_t count,
+static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, size_t count,
                                  sft_error *err) {
     const sft__publish_options o = {e->allocator, e->options.durability, 0, false};
     const uint64_t data = 8 + (uint64_t)e->size;
@@ -184,6 +184,8 @@ static sft_status write_new_file(const editor *e, uint64_t grown, const span *sp
     st = sft__publish_open(&p, e->path, &o, err);
     if (st == SFT_OK) {
         st = fill_new_file(e, &copy, p, spans, count, err);
+        sft__file_close(e->file); /* Windows replaces no file that is open */
+        e->file = SFT__NO_HANDLE;
         if (st == SFT_OK) {
             st = sft__publish_commit(p, err);
         }
@@ -232,8 +234,7 @@ static sft_status check_text(const editor *e, const sft__buf *text, sft_error *e
 }
 
 /* The edited header goes to its place. */
-static sft_status apply_text(const editor *e, const sft__buf *text, sft_edit_way *way,
-                             sft_error *err) {
+static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
     const bool forced = (e->options.flags & SFT_EDIT_IN_PLACE) != 0;
     const bool fits = text->len == e->size;
     uint8_t length[8];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/grid.h - N-dimensional strided iterators over bytes, and the copy kernel that runs them from memory
- * to memory. Pure: nothing here opens, reads or allocates. A grid is what a sft_move is inside the library.
+ * move/grid.h - N-dimensional strided iterators over bytes, and the copy kernel that runs them from
+ * memory to memory. Pure: nothing here opens, reads or allocates. A grid is what a sft_move is
+ * inside the library.
  */
 #ifndef SFT_MOVE_GRID_H
 #define SFT_MOVE_GRID_H
@@ -12,8 +13,8 @@
 enum { SFT__GRID_RANK = 63 };
 
 /* For each index of count[]: src_block bytes at src + sum(i * src_stride) become dst_block bytes at
- * dst + sum(i * dst_stride). Offsets are modulo 2^64: a negative stride may lead below dst. Every count is
- * at least 1. Dimension 0 is the outermost. */
+ * dst + sum(i * dst_stride). Offsets are modulo 2^64: a negative stride may lead below dst. Every
+ * count is at least 1. Dimension 0 is the outermost. */
 typedef struct sft__grid {
     uint64_t src;
     uint64_t dst;
@@ -25,8 +26,8 @@ typedef struct sft__grid {
     int64_t dst_stride[SFT__GRID_RANK];
 } sft__grid;
 
-/* Drops dimensions of one index, merges neighbours that continue each other on both sides, and takes inner
- * dimensions that lie packed on both sides into the block. */
+/* Drops dimensions of one index, merges neighbours that continue each other on both sides, and
+ * takes inner dimensions that lie packed on both sides into the block. */
 void sft__grid_coalesce(sft__grid *g);
 /* Turns dimensions whose source stride is negative round, so that the source is walked upwards. */
 void sft__grid_src_ascending(sft__grid *g);
@@ -42,8 +43,8 @@ uint64_t sft__grid_blocks(const sft__grid *g);
 bool sft__grid_dst_packed(const sft__grid *g);
 bool sft__grid_src_packed(const sft__grid *g);
 
-/* Parts of one grid: dimensions before `dim` are walked index by index, `dim` in groups of `group`, and
- * what is left is one part. dim == rank: every block is a part. */
+/* Parts of one grid: dimensions before `dim` are walked index by index, `dim` in groups of `group`,
+ * and what is left is one part. dim == rank: every block is a part. */
 typedef struct sft__parts {
     uint32_t dim;
     uint64_t group;
@@ -55,11 +56,12 @@ typedef struct sft__parts {
 void sft__parts_begin(sft__parts *p, const sft__grid *g, uint64_t max_blocks);
 /* Begins a walk with a given cut. */
 void sft__parts_begin_at(sft__parts *p, const sft__grid *g, uint32_t dim, uint64_t group);
-/* The next part, as a grid of its own with the inner dimensions alone. False when there is none left. */
+/* The next part, as a grid of its own with the inner dimensions alone. False when there is none
+ * left. */
 bool sft__parts_next(sft__parts *p, const sft__grid *g, sft__grid *part);
 
-/* Copies every block; src_block == dst_block. dst and src are the places of offset 0. Dimensions are walked
- * as they are ordered: sort by destination before. */
+/* Copies every block; src_block == dst_block. dst and src are the places of offset 0. Dimensions
+ * are walked as they are ordered: sort by destination before. */
 void sft__grid_copy(const sft__grid *g, void *dst, const void *src);
 
 #endif

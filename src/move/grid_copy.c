@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * move/grid_copy.c - the copy kernel: blocks from strided memory to strided memory. The two inner
- * dimensions make a sheet; lines of a sheet have loops of their own for the block sizes of elements, and a
- * sheet whose sides disagree about which dimension is inner (a transposition) is walked in tiles.
+ * dimensions make a sheet; lines of a sheet have loops of their own for the block sizes of
+ * elements, and a sheet whose sides disagree about which dimension is inner (a transposition) is
+ * walked in tiles.
  */
 #include "move/grid.h"
 
@@ -11,21 +12,21 @@ typedef void copy_line_fn(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_
                           size_t block);
 
 /* The sizes of elements. memcpy of a constant size is one load and one store. */
-#define COPY_LINE(size)                                                                         \
-    static void copy_line_##size(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_t ds,    \
-                                 ptrdiff_t ss, size_t block) {                                  \
-        (void)block;                                                                            \
-        if (ds == (size)) {                                                                     \
-            for (; n >= 4; n -= 4, dst += 4 * (size), src += 4 * ss) {                          \
-                memcpy(dst, src, (size));                                                       \
-                memcpy(dst + (size), src + ss, (size));                                         \
-                memcpy(dst + 2 * (size), src + 2 * ss, (size));                                 \
-                memcpy(dst + 3 * (size), src + 3 * ss, (size));                                 \
-            }                                                                                   \
-        }                                                                                       \
-        for (; n > 0; n--, dst += ds, src += ss) {                                              \
-            memcpy(dst, src, (size));                                                           \
-        }                                                                                       \
+#define COPY_LINE(size)                                                                            \
+    static void copy_line_##size(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_t ds,       \
+                                 ptrdiff_t ss, size_t block) {                                     \
+        (void)block;                                                                               \
+        if (ds == (size)) {                                                                        \
+            for (; n >= 4; n -= 4, dst += 4 * (size), src += 4 * ss) {                             \
+                memcpy(dst, src, (size));                                                          \
+                memcpy(dst + (size), src + ss, (size));                                            \
+                memcpy(dst + 2 * (size), src + 2 * ss, (size));                                    \
+                memcpy(dst + 3 * (size), src + 3 * ss, (size));                                    \
+            }                                                                                      \
+        }                                                                                          \
+        for (; n > 0; n--, dst += ds, src += ss) {                                                 \
+            memcpy(dst, src, (size));                                                              \
+        }                                                                                          \
     }
 COPY_LINE(1)
 COPY_LINE(2)
@@ -37,8 +38,8 @@ COPY_LINE(12)
 COPY_LINE(16)
 
 /* 17 to 256 bytes: steps of 16, the last one laid over the one before. */
-static void copy_line_small(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_t ds, ptrdiff_t ss,
-                            size_t block) {
+static void copy_line_small(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_t ds,
+                            ptrdiff_t ss, size_t block) {
     for (; n > 0; n--, dst += ds, src += ss) {
         size_t at = 0;
         do {
@@ -58,15 +59,24 @@ static void copy_line_any(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_
 
 static copy_line_fn *copy_line_for(size_t block) {
     switch (block) {
-    case 1: return copy_line_1;
-    case 2: return copy_line_2;
-    case 3: return copy_line_3;
-    case 4: return copy_line_4;
-    case 6: return copy_line_6;
-    case 8: return copy_line_8;
-    case 12: return copy_line_12;
-    case 16: return copy_line_16;
-    default: return block > 16 && block <= 256 ? copy_line_small : copy_line_any;
+    case 1:
+        return copy_line_1;
+    case 2:
+        return copy_line_2;
+    case 3:
+        return copy_line_3;
+    case 4:
+        return copy_line_4;
+    case 6:
+        return copy_line_6;
+    case 8:
+        return copy_line_8;
+    case 12:
+        return copy_line_12;
+    case 16:
+        return copy_line_16;
+    default:
+        return block > 16 && block <= 256 ? copy_line_small : copy_line_any;
     }
 }
 
@@ -111,7 +121,8 @@ static uint64_t copy_distance(ptrdiff_t stride) {
 }
 
 static copy_sheet copy_sheet_of(const sft__grid *g) {
-    copy_sheet s = {1, 1, 0, 0, 0, 0, (size_t)g->src_block, copy_line_for((size_t)g->src_block), false};
+    copy_sheet s = {1,    1, 0, 0, 0, 0, (size_t)g->src_block, copy_line_for((size_t)g->src_block),
+                    false};
 
     if (g->rank > 0) {
         s.columns = g->count[g->rank - 1];
@@ -123,8 +134,8 @@ static copy_sheet copy_sheet_of(const sft__grid *g) {
         s.src_row = (ptrdiff_t)g->src_stride[g->rank - 2];
         s.dst_row = (ptrdiff_t)g->dst_stride[g->rank - 2];
     }
-    /* Tiles pay when the destination runs along the columns but the source along the rows, the lines are
-     * longer than a tile, and a cache line holds several blocks. */
+    /* Tiles pay when the destination runs along the columns but the source along the rows, the
+     * lines are longer than a tile, and a cache line holds several blocks. */
     s.tiled = copy_distance(s.src_column) > copy_distance(s.src_row) &&
               copy_distance(s.dst_column) < copy_distance(s.dst_row) && s.rows > 1 &&
               s.columns > COPY_TILE && s.block <= 32;
@@ -135,7 +146,8 @@ void sft__grid_copy(const sft__grid *g, void *dst, const void *src) {
     const copy_sheet sheet = copy_sheet_of(g);
     const uint32_t outer = g->rank > 2 ? g->rank - 2 : 0;
     uint64_t at[SFT__GRID_RANK];
-    /* Both places are inside the caller's memory, so the offsets fit ptrdiff_t modulo the word size. */
+    /* Both places are inside the caller's memory, so the offsets fit ptrdiff_t modulo the word
+     * size. */
     uint8_t *d = (uint8_t *)dst + (ptrdiff_t)g->dst;
     const uint8_t *s = (const uint8_t *)src + (ptrdiff_t)g->src;
     uint32_t k;

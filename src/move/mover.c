@@ -2,13 +2,13 @@
  *
  * move/mover.c - one grid from a source into memory.
  *
- * A source that lends memory which cannot vanish is copied from where it lies. Everything else is read, a
- * mapped file too: so a file that shrinks is an error and never a signal. Runs that are packed on both
- * sides go straight to their place. Runs with small gaps between them are read together, gaps and all, into
- * a bounce buffer that fits the processor's cache, and taken from there by the strided kernel. Reading over
- * a gap pays while it costs less than another call: MOVER_GAP bytes for a local file, whose call was
- * measured at about a quarter of a microsecond and whose bytes at about 12 per nanosecond; more where a
- * call may cost a seek or a round trip.
+ * A source that lends memory which cannot vanish is copied from where it lies. Everything else is
+ * read, a mapped file too: so a file that shrinks is an error and never a signal. Runs that are
+ * packed on both sides go straight to their place. Runs with small gaps between them are read
+ * together, gaps and all, into a bounce buffer that fits the processor's cache, and taken from
+ * there by the strided kernel. Reading over a gap pays while it costs less than another call:
+ * MOVER_GAP bytes for a local file, whose call was measured at about a quarter of a microsecond and
+ * whose bytes at about 12 per nanosecond; more where a call may cost a seek or a round trip.
  */
 #include "move/mover.h"
 #include "base/alloc.h"
@@ -20,10 +20,11 @@ enum {
     MOVER_GAP = 3 << 10,
     MOVER_GAP_UNKNOWN = 64 << 10,
     MOVER_GAP_REMOTE = 1 << 20,
-    MOVER_STEP = 16 << 20,    /* bytes between two looks at the watch */
-    MOVER_CHUNK = 1024,       /* elements that a kernel gets from strided memory at a time */
-    MOVER_LONG = 512,         /* bytes of a run from which a kernel is given the run itself */
-    MOVER_AHEAD = 4 << 20,    /* bytes that the system is told to fetch when runs are read one by one */
+    MOVER_STEP = 16 << 20, /* bytes between two looks at the watch */
+    MOVER_CHUNK = 1024,    /* elements that a kernel gets from strided memory at a time */
+    MOVER_LONG = 512,      /* bytes of a run from which a kernel is given the run itself */
+    MOVER_AHEAD =
+        4 << 20, /* bytes that the system is told to fetch when runs are read one by one */
     MOVER_AHEAD_GAP = 64 << 10
 };
 
@@ -46,7 +47,8 @@ sft_status sft__kernel_apply(const sft__mover *m, void *dst, const void *src, ui
                            src_bytes / m->src_dtype->block_bytes * m->src_dtype->block_elements,
                            m->convert_flags, err);
     }
-    if (m->kernel == SFT_KERNEL_SWAP && m->src_dtype->alignment > 1 && m->src_dtype->alignment <= 16) {
+    if (m->kernel == SFT_KERNEL_SWAP && m->src_dtype->alignment > 1 &&
+        m->src_dtype->alignment <= 16) {
         mover_swap(dst, src, src_bytes, m->src_dtype->alignment);
     } else if (dst != src) {
         memcpy(dst, src, (size_t)src_bytes);
@@ -55,9 +57,10 @@ sft_status sft__kernel_apply(const sft__mover *m, void *dst, const void *src, ui
 }
 
 /* A packed run through a kernel, with looks at the watch. */
-static sft_status mover_long_run(const sft__mover *m, uint8_t *dst, const uint8_t *src, uint64_t src_size,
-                                 uint64_t dst_size, sft_error *err) {
-    /* a multiple of every block of the format's types, so that both sides advance by whole blocks */
+static sft_status mover_long_run(const sft__mover *m, uint8_t *dst, const uint8_t *src,
+                                 uint64_t src_size, uint64_t dst_size, sft_error *err) {
+    /* a multiple of every block of the format's types, so that both sides advance by whole blocks
+     */
     const uint64_t elements = (uint64_t)1 << 20;
     const uint64_t src_step = elements / m->src_dtype->block_elements * m->src_dtype->block_bytes;
     const uint64_t dst_step = elements / m->dst_dtype->block_elements * m->dst_dtype->block_bytes;
@@ -75,10 +78,10 @@ static sft_status mover_long_run(const sft__mover *m, uint8_t *dst, const uint8_
     return SFT_OK;
 }
 
-/* A part of at most MOVER_CHUNK elements with short runs: gathered, converted, scattered; the steps that
- * have nothing to do are left out. */
-static sft_status mover_chunk(const sft__mover *m, sft__grid *part, uint8_t *dst, const uint8_t *src,
-                              sft_error *err) {
+/* A part of at most MOVER_CHUNK elements with short runs: gathered, converted, scattered; the steps
+ * that have nothing to do are left out. */
+static sft_status mover_chunk(const sft__mover *m, sft__grid *part, uint8_t *dst,
+                              const uint8_t *src, sft_error *err) {
     uint8_t gathered[MOVER_CHUNK * 8];
     uint8_t made[MOVER_CHUNK * 8];
     const uint64_t blocks = sft__grid_blocks(part);
@@ -125,8 +128,8 @@ static sft_status mover_memory(const sft__mover *m, sft__grid *g, uint8_t *dst, 
         most = MOVER_STEP / g->dst_block;
     } else {
         most = lone ? 1
-                    : MOVER_CHUNK / (g->src_block / m->src_dtype->block_bytes *
-                                     m->src_dtype->block_elements);
+                    : MOVER_CHUNK /
+                          (g->src_block / m->src_dtype->block_bytes * m->src_dtype->block_elements);
     }
     for (sft__parts_begin(&parts, g, most > 0 ? most : 1); sft__parts_next(&parts, g, &part);) {
         if (copy) {
@@ -168,8 +171,8 @@ static sft_status mover_direct(const sft__mover *m, uint64_t offset, uint8_t *ds
 }
 
 /* A packed run longer than the bounce buffer, through a kernel. */
-static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t *dst, uint8_t *bounce,
-                                size_t bounce_size, sft_error *err) {
+static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t *dst,
+                                uint8_t *bounce, size_t bounce_size, sft_error *err) {
     const uint64_t src_block = m->src_dtype->block_bytes;
     /* elements per step: a multiple of 4,096, which is one of every block of the format's types */
     const uint64_t elements = bounce_size / src_block * m->src_dtype->block_elements / 4096 * 4096;
@@ -197,7 +200,8 @@ typedef struct mover_way {
     uint32_t dim;
 } mover_way;
 
-/* Walks from the inside out: a dimension joins a part while its gaps are small and the part fits. */
+/* Walks from the inside out: a dimension joins a part while its gaps are small and the part fits.
+ */
 static void mover_way_find(const sft__mover *m, const sft__grid *g, mover_way *way) {
     const bool local = way->gap == MOVER_GAP;
     uint64_t span = g->src_block;
@@ -240,8 +244,8 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
     mover_way_find(m, g, way);
 }
 
-static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part, uint8_t *dst,
-                                  uint8_t *bounce, sft_error *err) {
+static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part,
+                                  uint8_t *dst, uint8_t *bounce, sft_error *err) {
     if (part->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
         return mover_direct(m, part->src, dst + (ptrdiff_t)part->dst, part->src_block, err);
     }
@@ -322,7 +326,8 @@ sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_e
 enum { CUT_ELEMENTS = 1 << 16 }; /* blocks are cut at multiples of it: whole blocks of every type */
 
 static uint64_t cut_granules(const sft__grid *g, const sft__mover *m) {
-    const uint64_t elements = g->src_block / m->src_dtype->block_bytes * m->src_dtype->block_elements;
+    const uint64_t elements =
+        g->src_block / m->src_dtype->block_bytes * m->src_dtype->block_elements;
     if (CUT_ELEMENTS % m->src_dtype->block_elements != 0 ||
         CUT_ELEMENTS % m->dst_dtype->block_elements != 0) {
         return 1;
@@ -343,7 +348,8 @@ sft__cut sft__grid_cut_choose(const sft__grid *g, const sft__mover *m, uint64_t 
     return best;
 }
 
-/* Bounds of part `index` of n things in `jobs` parts; n * jobs fits: jobs is small and n below 2^48. */
+/* Bounds of part `index` of n things in `jobs` parts; n * jobs fits: jobs is small and n below
+ * 2^48. */
 static uint64_t cut_bound(uint64_t n, uint64_t jobs, uint64_t index) {
     return n / jobs * index + (n % jobs < index ? n % jobs : index);
 }
@@ -357,10 +363,10 @@ void sft__grid_cut_apply(sft__grid *g, const sft__mover *m, sft__cut cut, uint64
     if (!inner) {
         sft__grid_cut(g, cut.dim, first, end - first);
     } else if (cut.jobs > 1) {
-        const uint64_t src = (uint64_t)CUT_ELEMENTS / m->src_dtype->block_elements *
-                             m->src_dtype->block_bytes;
-        const uint64_t dst = (uint64_t)CUT_ELEMENTS / m->dst_dtype->block_elements *
-                             m->dst_dtype->block_bytes;
+        const uint64_t src =
+            (uint64_t)CUT_ELEMENTS / m->src_dtype->block_elements * m->src_dtype->block_bytes;
+        const uint64_t dst =
+            (uint64_t)CUT_ELEMENTS / m->dst_dtype->block_elements * m->dst_dtype->block_bytes;
         g->src += first * src;
         g->dst += first * dst;
         g->src_block = index + 1 == cut.jobs ? g->src_block - first * src : (end - first) * src;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/mover.h - carries one grid out: from a source or from memory, through a kernel, into memory. The
- * one place where the library decides how bytes are read. Read first: grid.h, watch.h.
+ * move/mover.h - carries one grid out: from a source or from memory, through a kernel, into memory.
+ * The one place where the library decides how bytes are read. Read first: grid.h, watch.h.
  */
 #ifndef SFT_MOVE_MOVER_H
 #define SFT_MOVE_MOVER_H
@@ -24,15 +24,16 @@ typedef struct sft__mover {
 /* Takes memory from the source if it has some that cannot vanish: [offset, offset + size). */
 void sft__mover_lend(sft__mover *m, uint64_t offset, uint64_t size);
 
-/* Carries the grid out; dst is the place of its destination offset 0. Uses bounded memory of its own. The
- * grid is changed. */
+/* Carries the grid out; dst is the place of its destination offset 0. Uses bounded memory of its
+ * own. The grid is changed. */
 sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_error *err);
 
 /* One packed run of elements through the kernel. */
 sft_status sft__kernel_apply(const sft__mover *m, void *dst, const void *src, uint64_t src_bytes,
                              sft_error *err);
 
-/* How an operation is cut for a pool: part `index` of `jobs` of dimension `dim` (rank: of the block). */
+/* How an operation is cut for a pool: part `index` of `jobs` of dimension `dim` (rank: of the
+ * block). */
 typedef struct sft__cut {
     uint64_t jobs;
     uint32_t dim;

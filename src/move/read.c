@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/read.c - the readers of <sft/read.h>: borrow, whole tensors, slices, casts. A view says what is
- * wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first: view.h,
- * mover.h.
+ * move/read.c - the readers of <sft/read.h>: borrow, whole tensors, slices, casts. A view says what
+ * is wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first:
+ * view.h, mover.h.
  */
 #include "move/read.h"
 #include "base/alloc.h"
@@ -30,8 +30,8 @@ static sft_status read_args(const sft_catalog *catalog, const sft_tensor *tensor
 
 /* ---------------------------------------------------------------- borrow */
 
-sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tensor, const void **data,
-                             size_t *size, sft_error *err) {
+sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tensor,
+                             const void **data, size_t *size, sft_error *err) {
     static const uint8_t nothing[16];
 
     if (data != NULL) {
@@ -50,12 +50,13 @@ sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tenso
     }
     if (tensor->piece_count != 1 || tensor->pieces[0].strides != NULL ||
         tensor->pieces[0].nbytes != tensor->nbytes) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                "the tensor does not lie in one piece");
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
+                                tensor->name_len, "the tensor does not lie in one piece");
     }
     if (tensor->nbytes > SIZE_MAX) {
         return sft__fail_tensor(err, SFT_E_OVERFLOW, tensor->pieces[0].offset, tensor->name,
-                                tensor->name_len, "%llu bytes are more than this process can address",
+                                tensor->name_len,
+                                "%llu bytes are more than this process can address",
                                 (unsigned long long)tensor->nbytes);
     }
     const sft_source *source = sft_catalog_source_at(catalog, tensor->pieces[0].source);
@@ -88,8 +89,9 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
     return SFT_OK;
 }
 
-/* Pieces that overlap count twice, so this finds missing ones only where there is no overlap; catalogs of
- * safetensors files have one piece per tensor, and their reader proved that it is all of it. */
+/* Pieces that overlap count twice, so this finds missing ones only where there is no overlap;
+ * catalogs of safetensors files have one piece per tensor, and their reader proved that it is all
+ * of it. */
 static sft_status read_covered(const sft__view *view, uint64_t elements, sft_error *err) {
     if (elements < view->elements) {
         return sft__fail_tensor(err, SFT_E_HOLE, SFT_NO_OFFSET, view->tensor->name,
@@ -223,8 +225,8 @@ static sft_status read_alone(const sft__view *view, const sft_catalog *catalog, 
 
 /* ---------------------------------------------------------------- public */
 
-sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *options, uint64_t *shape,
-                             uint32_t *rank, uint64_t *nbytes, sft_error *err) {
+sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *options,
+                             uint64_t *shape, uint32_t *rank, uint64_t *nbytes, sft_error *err) {
     sft__view view;
     sft__grid g;
     bool empty;
@@ -257,8 +259,8 @@ sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *o
     return sft__name_tensor(err, tensor, status);
 }
 
-static sft_status read_view(const sft__view *view, const sft_catalog *catalog, const sft_read_options *o,
-                            void *dst, size_t dst_size, sft_error *err) {
+static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
+                            const sft_read_options *o, void *dst, size_t dst_size, sft_error *err) {
     if (view->span > dst_size) {
         return sft__fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
                          (unsigned long long)view->span, (unsigned long long)dst_size);
@@ -276,7 +278,8 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog, c
 }
 
 sft_status sft_tensor_read(const sft_catalog *catalog, const sft_tensor *tensor,
-                           const sft_read_options *options, void *dst, size_t dst_size, sft_error *err) {
+                           const sft_read_options *options, void *dst, size_t dst_size,
+                           sft_error *err) {
     sft_read_options o;
     sft__view view;
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/read_bytes.c - a stretch of a tensor's packed row-major bytes. Where the tensor lies in one packed
- * piece that is one read; else the stretch is cut into at most 2 * rank + 1 boxes. Read first: read.c.
+ * move/read_bytes.c - a stretch of a tensor's packed row-major bytes. Where the tensor lies in one
+ * packed piece that is one read; else the stretch is cut into at most 2 * rank + 1 boxes. Read
+ * first: read.c.
  */
-#include "move/read.h"
 #include "base/alloc.h"
+#include "move/read.h"
 #include <sft/extend.h>
 
 static bool bytes_in_one_piece(const sft_tensor *t) {
     return t->piece_count == 1 && t->pieces[0].strides == NULL && t->pieces[0].nbytes == t->nbytes;
 }
 
-static sft_status bytes_direct(const sft_catalog *catalog, const sft_tensor *tensor, uint64_t offset,
-                               uint8_t *dst, size_t size, sft__watch *watch, sft_error *err) {
+static sft_status bytes_direct(const sft_catalog *catalog, const sft_tensor *tensor,
+                               uint64_t offset, uint8_t *dst, size_t size, sft__watch *watch,
+                               sft_error *err) {
     const sft_piece *piece = &tensor->pieces[0];
     const sft_source *source = sft_catalog_source_at(catalog, piece->source);
     if (source == NULL) {
@@ -22,8 +24,8 @@ static sft_status bytes_direct(const sft_catalog *catalog, const sft_tensor *ten
     return sft__watch_add(watch, size, err);
 }
 
-/* Makes the view the largest box that begins at element `first` of the row-major order and ends at or
- * before `end`; returns its elements. */
+/* Makes the view the largest box that begins at element `first` of the row-major order and ends at
+ * or before `end`; returns its elements. */
 static uint64_t bytes_box(sft__view *v, uint64_t first, uint64_t end) {
     const sft_tensor *t = v->tensor;
     uint64_t inner = 1; /* elements of one index of dimension d */
@@ -34,7 +36,8 @@ static uint64_t bytes_box(sft__view *v, uint64_t first, uint64_t end) {
         v->dims[k] = (sft_dim){0, 1, 1, 0, 0};
     }
     /* whole inner dimensions, as long as the stretch begins at their start and holds them */
-    while (d > 0 && first % (inner * t->shape[d - 1]) == 0 && inner * t->shape[d - 1] <= end - first) {
+    while (d > 0 && first % (inner * t->shape[d - 1]) == 0 &&
+           inner * t->shape[d - 1] <= end - first) {
         d--;
         v->dims[d].count = t->shape[d];
         inner *= t->shape[d];
@@ -55,8 +58,8 @@ static uint64_t bytes_box(sft__view *v, uint64_t first, uint64_t end) {
 }
 
 /* Whole blocks [first, end) in elements. */
-static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t first, uint64_t end,
-                              uint8_t *dst, sft__watch *watch, sft_error *err) {
+static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t first,
+                              uint64_t end, uint8_t *dst, sft__watch *watch, sft_error *err) {
     const sft_dtype *t = v->dtype;
 
     while (first < end) {
@@ -74,8 +77,9 @@ static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t
 }
 
 /* The part of block `index` (block_bytes each) that lies in [offset, offset + size). */
-static sft_status bytes_of_block(const sft_catalog *catalog, sft__view *v, uint64_t index, uint8_t *dst,
-                                 uint64_t skip, uint64_t size, sft__watch *watch, sft_error *err) {
+static sft_status bytes_of_block(const sft_catalog *catalog, sft__view *v, uint64_t index,
+                                 uint8_t *dst, uint64_t skip, uint64_t size, sft__watch *watch,
+                                 sft_error *err) {
     const sft_dtype *t = v->dtype;
     uint8_t *block = sft__alloc(NULL, t->block_bytes);
 
@@ -91,8 +95,8 @@ static sft_status bytes_of_block(const sft_catalog *catalog, sft__view *v, uint6
     return status;
 }
 
-static sft_status bytes_gathered(const sft_catalog *catalog, sft__view *v, uint64_t offset, uint8_t *dst,
-                                 uint64_t size, sft__watch *watch, sft_error *err) {
+static sft_status bytes_gathered(const sft_catalog *catalog, sft__view *v, uint64_t offset,
+                                 uint8_t *dst, uint64_t size, sft__watch *watch, sft_error *err) {
     const uint64_t bytes = v->dtype->block_bytes;
     const uint64_t elements = v->dtype->block_elements;
 
@@ -108,8 +112,8 @@ static sft_status bytes_gathered(const sft_catalog *catalog, sft__view *v, uint6
     const uint64_t whole = size / bytes;
     SFT_TRY(bytes_boxes(catalog, v, first * elements, (first + whole) * elements, dst, watch, err));
     if (size % bytes != 0) {
-        return bytes_of_block(catalog, v, first + whole, dst + (size_t)(whole * bytes), 0, size % bytes,
-                              watch, err);
+        return bytes_of_block(catalog, v, first + whole, dst + (size_t)(whole * bytes), 0,
+                              size % bytes, watch, err);
     }
     return SFT_OK;
 }
@@ -133,8 +137,8 @@ sft_status sft__tensor_bytes(const sft_catalog *catalog, const sft_tensor *tenso
     return status;
 }
 
-sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *tensor, uint64_t offset,
-                                 void *dst, size_t size, sft_error *err) {
+sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
+                                 uint64_t offset, void *dst, size_t size, sft_error *err) {
     sft__watch watch;
 
     if (catalog == NULL || tensor == NULL || (dst == NULL && size != 0)) {

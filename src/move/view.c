@@ -2,11 +2,11 @@
  *
  * move/view.c - from slices, pieces and strides to grids. Read first: view.h, grid.h.
  *
- * Units. A type of one element per block is addressed in bytes. A type whose blocks hold several elements
- * (4 and 6 bit floats, quantised blocks) is addressed in elements while dimensions are merged; then every
- * place and every run must be whole blocks, and is turned into bytes. For the types of the format a block
- * boundary is a byte boundary and the other way round, so that is the rule "a run of a slice begins and
- * ends on byte boundaries".
+ * Units. A type of one element per block is addressed in bytes. A type whose blocks hold several
+ * elements (4 and 6 bit floats, quantised blocks) is addressed in elements while dimensions are
+ * merged; then every place and every run must be whole blocks, and is turned into bytes. For the
+ * types of the format a block boundary is a byte boundary and the other way round, so that is the
+ * rule "a run of a slice begins and ends on byte boundaries".
  */
 #include "move/view.h"
 #include "base/alloc.h"
@@ -88,7 +88,8 @@ static sft_status view_kernel(sft__view *v, const sft_read_options *o, sft_error
     return SFT_OK;
 }
 
-/* The caller's strides (bytes per result dimension) into units per tensor dimension; low and span. */
+/* The caller's strides (bytes per result dimension) into units per tensor dimension; low and span.
+ */
 static sft_status view_strides_given(sft__view *v, const int64_t *given, sft_error *err) {
     const sft_dtype *t = v->dtype;
     uint64_t low = 0;
@@ -126,7 +127,8 @@ static sft_status view_strides_given(sft__view *v, const int64_t *given, sft_err
             const uint64_t blocks = last ? (n - 1) / t->block_elements : n - 1;
             uint64_t units = size / t->block_bytes;
             fits = fits && sft__mul64(blocks, size, &reach);
-            fits = fits && (last || sft__mul64(units, t->block_elements, &units)) && units <= INT64_MAX;
+            fits = fits && (last || sft__mul64(units, t->block_elements, &units)) &&
+                   units <= INT64_MAX;
             v->dst_stride[d] = (int64_t)(last ? 1 : units);
         }
         fits = fits && sft__add64(stride < 0 ? low : high, reach, stride < 0 ? &low : &high);
@@ -141,7 +143,8 @@ static sft_status view_strides_given(sft__view *v, const int64_t *given, sft_err
     return SFT_OK;
 }
 
-/* Products cannot overflow: none exceeds the elements, and the bytes, of the result, which were checked. */
+/* Products cannot overflow: none exceeds the elements, and the bytes, of the result, which were
+ * checked. */
 static void view_strides_packed(sft__view *v) {
     uint64_t stride = view_unit(v->dtype);
     for (uint32_t d = v->tensor->rank; d-- > 0;) {
@@ -216,10 +219,11 @@ static void view_overlap(const sft_dim *dim, uint64_t low, uint64_t high, uint64
 }
 
 static sft_status view_subbyte(const sft__view *v, const sft_dtype *t, sft_error *err) {
-    return sft__fail_tensor(err, SFT_E_SUBBYTE, SFT_NO_OFFSET, v->tensor->name, v->tensor->name_len,
-                            "the slice cuts a block of %lu %s elements: its runs must begin and end on "
-                            "byte boundaries",
-                            (unsigned long)t->block_elements, t->name);
+    return sft__fail_tensor(
+        err, SFT_E_SUBBYTE, SFT_NO_OFFSET, v->tensor->name, v->tensor->name_len,
+        "the slice cuts a block of %lu %s elements: its runs must begin and end on "
+        "byte boundaries",
+        (unsigned long)t->block_elements, t->name);
 }
 
 static int64_t view_to_bytes(const sft_dtype *t, int64_t elements) {
@@ -228,7 +232,8 @@ static int64_t view_to_bytes(const sft_dtype *t, int64_t elements) {
 
 /* Elements into bytes, on one side. */
 static sft_status view_whole_blocks(const sft__view *v, const sft__grid *g, const sft_dtype *t,
-                                    uint64_t *at, int64_t *stride, uint64_t *block, sft_error *err) {
+                                    uint64_t *at, int64_t *stride, uint64_t *block,
+                                    sft_error *err) {
     const uint64_t e = t->block_elements;
 
     if (!view_in_elements(t)) {
@@ -251,17 +256,18 @@ static sft_status view_whole_blocks(const sft__view *v, const sft__grid *g, cons
 
 static sft_status view_piece_check(const sft__view *v, const sft_piece *piece, sft_error *err) {
     if (piece->strides != NULL && view_in_elements(v->tensor->dtype)) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, piece->offset, v->tensor->name,
-                                v->tensor->name_len, "a strided piece of %s, whose elements share blocks",
-                                v->tensor->dtype->name);
+        return sft__fail_tensor(
+            err, SFT_E_UNSUPPORTED, piece->offset, v->tensor->name, v->tensor->name_len,
+            "a strided piece of %s, whose elements share blocks", v->tensor->dtype->name);
     }
     return SFT_OK;
 }
 
-/* In units; source offsets relative to the piece. Dimensions of one index are left out at once, so that
- * never more than 63 are held. Products cannot overflow: they address units inside the piece and inside
- * the result, both of which were checked. */
-static void view_grid_in_units(const sft__view *v, const sft_piece *piece, sft__grid *g, bool *empty) {
+/* In units; source offsets relative to the piece. Dimensions of one index are left out at once, so
+ * that never more than 63 are held. Products cannot overflow: they address units inside the piece
+ * and inside the result, both of which were checked. */
+static void view_grid_in_units(const sft__view *v, const sft_piece *piece, sft__grid *g,
+                               bool *empty) {
     uint64_t packed = view_unit(v->tensor->dtype);
     uint32_t rank = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/view.h - what a caller asked for (a tensor, slices, a cast, strides), resolved and checked, and the
- * grids that bring it about: one for each piece of the tensor. Pure arithmetic.
+ * move/view.h - what a caller asked for (a tensor, slices, a cast, strides), resolved and checked,
+ * and the grids that bring it about: one for each piece of the tensor. Pure arithmetic.
  */
 #ifndef SFT_MOVE_VIEW_H
 #define SFT_MOVE_VIEW_H
@@ -29,12 +29,13 @@ typedef struct sft__view {
 } sft__view;
 
 /* options may be NULL. Free with sft__view_reset, whatever this returns. */
-sft_status sft__view_init(sft__view *view, const sft_tensor *tensor, const sft_read_options *options,
-                          sft_error *err);
+sft_status sft__view_init(sft__view *view, const sft_tensor *tensor,
+                          const sft_read_options *options, sft_error *err);
 void sft__view_reset(sft__view *view);
 
-/* The grid of piece `index`, coalesced: source offsets absolute, destination offsets relative to element 0
- * of the result. empty: the piece has no part in the view. SFT_E_SUBBYTE if a run cuts a byte. */
+/* The grid of piece `index`, coalesced: source offsets absolute, destination offsets relative to
+ * element 0 of the result. empty: the piece has no part in the view. SFT_E_SUBBYTE if a run cuts a
+ * byte. */
 sft_status sft__view_grid(const sft__view *view, uint32_t index, sft__grid *grid, bool *empty,
                           sft_error *err);
 

@@ -4,10 +4,11 @@
  */
 #include "move/watch.h"
 
-sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total, bool shared,
-                           sft_error *err) {
+sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total,
+                           bool shared, sft_error *err) {
     memset(w, 0, sizeof *w);
-    if (control != NULL && control->struct_size >= offsetof(sft_control, ctx) + sizeof control->ctx &&
+    if (control != NULL &&
+        control->struct_size >= offsetof(sft_control, ctx) + sizeof control->ctx &&
         control->poll != NULL) {
         w->control = control;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/watch.h - what the workers of one operation share: progress, cancellation and the first error. The
- * caller's poll is called under the lock, so never from two threads at once.
+ * move/watch.h - what the workers of one operation share: progress, cancellation and the first
+ * error. The caller's poll is called under the lock, so never from two threads at once.
  */
 #ifndef SFT_MOVE_WATCH_H
 #define SFT_MOVE_WATCH_H
@@ -22,10 +22,10 @@ typedef struct sft__watch {
 } sft__watch;
 
 /* shared: several threads will use it. control may be NULL. */
-sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total, bool shared,
-                           sft_error *err);
-/* Counts bytes and polls. SFT_OK: go on; SFT_E_CANCELLED (err filled) if the caller or another job's
- * failure wants an end. */
+sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total,
+                           bool shared, sft_error *err);
+/* Counts bytes and polls. SFT_OK: go on; SFT_E_CANCELLED (err filled) if the caller or another
+ * job's failure wants an end. */
 sft_status sft__watch_add(sft__watch *w, uint64_t bytes, sft_error *err);
 /* A job failed: keeps the error of the lowest job number, and stops the others. */
 void sft__watch_fail(sft__watch *w, size_t job, sft_status status, const sft_error *error);

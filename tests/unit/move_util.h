@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/unit/move_util.h - what the tests of src/move share: a generator of numbers, files of one tensor in
- * memory, on disk and behind a source of one's own, and a slow, obvious reference of slicing.
+ * tests/unit/move_util.h - what the tests of src/move share: a generator of numbers, files of one
+ * tensor in memory, on disk and behind a source of one's own, and a slow, obvious reference of
+ * slicing.
  */
 #ifndef SFT_TESTS_MOVE_UTIL_H
 #define SFT_TESTS_MOVE_UTIL_H
@@ -37,11 +38,13 @@ static inline void ok(sft_status status, const sft_error *err) {
     }
 }
 
-/* A whole safetensors file of one tensor "t". malloc'ed. pad: blanks that shift the data section. */
+/* A whole safetensors file of one tensor "t". malloc'ed. pad: blanks that shift the data section.
+ */
 static inline uint8_t *one_tensor_file(const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
                                        uint64_t nbytes, size_t pad, size_t *size) {
     char head[2048];
-    size_t n = (size_t)snprintf(head, sizeof head, "{\"t\":{\"dtype\":\"%s\",\"shape\":[", dtype->name);
+    size_t n =
+        (size_t)snprintf(head, sizeof head, "{\"t\":{\"dtype\":\"%s\",\"shape\":[", dtype->name);
     for (uint32_t d = 0; d < rank; d++) {
         n += (size_t)snprintf(head + n, sizeof head - n, "%s%llu", d ? "," : "",
                               (unsigned long long)shape[d]);
@@ -74,7 +77,8 @@ static inline sft_status own_read_at(void *self, uint64_t offset, void *dst, siz
                                      sft_error *err) {
     own_source *o = self;
     if (offset + size > o->fail_from) {
-        return sft_error_set(err, SFT_E_TRUNCATED, 0, o->fail_from, NULL, 0, "the source has shrunk");
+        return sft_error_set(err, SFT_E_TRUNCATED, 0, o->fail_from, NULL, 0,
+                             "the source has shrunk");
     }
     __atomic_add_fetch(&o->reads, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&o->bytes, size, __ATOMIC_RELAXED);
@@ -85,7 +89,8 @@ static inline sft_status own_read_at(void *self, uint64_t offset, void *dst, siz
     return SFT_OK;
 }
 
-static inline sft_catalog *own_open(own_source *o, const uint8_t *data, size_t size, uint32_t flags) {
+static inline sft_catalog *own_open(own_source *o, const uint8_t *data, size_t size,
+                                    uint32_t flags) {
     const sft_source_vtable vtable = {.struct_size = sizeof vtable, .read_at = own_read_at};
     sft_source *source;
     sft_catalog *catalog;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of the digests: published vectors, an independent bitwise CRC, twins against each other on
- * every length and alignment, combination. tests/peers compares SHA-256 with Python's hashlib.
+ * Unit tests of the digests: published vectors, an independent bitwise CRC, twins against each
+ * other on every length and alignment, combination. tests/peers compares SHA-256 with Python's
+ * hashlib.
  */
 #include "unit/cm.h"
 
@@ -31,9 +32,10 @@ static uint32_t crc_bitwise(uint32_t crc, const uint8_t *p, size_t n) {
 static void crc32c_published_vectors(void **state) {
     (void)state;
     uint8_t b[32];
-    static const uint8_t read10[48] = {
-        0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
-        0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t read10[48] = {0x01, 0xc0, 0, 0,    0,    0, 0, 0,    0,    0, 0,    0,
+                                       0,    0,    0, 0,    0x14, 0, 0, 0,    0,    0, 0x04, 0,
+                                       0,    0,    0, 0x14, 0,    0, 0, 0x18, 0x28, 0, 0,    0,
+                                       0,    0,    0, 0,    0x02, 0, 0, 0,    0,    0, 0,    0};
     memset(b, 0, sizeof b);
     assert_int_equal(sft_crc32c(0, b, 32), 0x8a9136aau);
     memset(b, 0xff, sizeof b);
@@ -55,7 +57,7 @@ static void crc32c_twins_agree(void **state) {
     (void)state;
     enum { ROOM = 40000 };
     uint8_t *data = malloc(ROOM);
-    static const size_t lengths[] = {301,  511,  767,  768,  769,  1023,  1536, 2047,  2303,
+    static const size_t lengths[] = {301,  511,  767,  768,  769,  1023,  1536,  2047,  2303,
                                      6143, 6144, 6145, 6912, 8191, 12288, 13064, 20000, 39990};
     assert_non_null(data);
     fill(data, ROOM, 1);
@@ -154,8 +156,8 @@ static void sha256_twins_agree(void **state) {
     }
 }
 
-/* Every length 0..300, fed whole, in two parts and byte by byte, gives one digest; and it is the digest
- * of the portable twin with padding done here, independently. */
+/* Every length 0..300, fed whole, in two parts and byte by byte, gives one digest; and it is the
+ * digest of the portable twin with padding done here, independently. */
 static void sha256_any_split(void **state) {
     (void)state;
     uint8_t data[300];

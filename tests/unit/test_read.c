@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of reading: random dtypes, shapes, slices, strides and sources against a reference that takes
- * one element at a time; the ways of failing.
+ * Unit tests of reading: random dtypes, shapes, slices, strides and sources against a reference
+ * that takes one element at a time; the ways of failing.
  */
 #include "unit/cm.h"
 
@@ -88,8 +88,8 @@ static bool blocks_whole(const trial *t, const sft_dim *dims, uint64_t elements)
     return true;
 }
 
-static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *data, size_t pool_rounds,
-                    const sft_pool *pool) {
+static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *data,
+                    size_t pool_rounds, const sft_pool *pool) {
     const sft_tensor *tensor = sft_catalog_at(catalog, 0);
     const uint32_t bits = sft_dtype_bits(t->dtype);
     sft_dim dims[RANK];
@@ -113,7 +113,8 @@ static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *d
         uint8_t dst[8192]; /* holds every trial's result */
         assert_int_equal(status, SFT_E_SUBBYTE);
         assert_string_equal(err.tensor, "t");
-        assert_int_equal(sft_tensor_read(catalog, tensor, &o, dst, sizeof dst, &err), SFT_E_SUBBYTE);
+        assert_int_equal(sft_tensor_read(catalog, tensor, &o, dst, sizeof dst, &err),
+                         SFT_E_SUBBYTE);
         return;
     }
     ok(status, &err);
@@ -127,7 +128,8 @@ static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *d
         put_bits(want, k * bits, bits, get_bits(data, flat_of(t, dims, k) * bits, bits));
     }
     if (nbytes > 0) {
-        assert_int_equal(sft_tensor_read(catalog, tensor, &o, got, (size_t)nbytes - 1, &err), SFT_E_ARG);
+        assert_int_equal(sft_tensor_read(catalog, tensor, &o, got, (size_t)nbytes - 1, &err),
+                         SFT_E_ARG);
     }
     ok(sft_tensor_read(catalog, tensor, &o, got, (size_t)nbytes, &err), &err);
     assert_memory_equal(got, want, (size_t)nbytes + 16);
@@ -234,12 +236,14 @@ static void strides_equal_the_reference(void **state) {
             memcpy(want + at, data + flat_of(&t, dims, k) * es, (size_t)es);
         }
         if (elements > 0) {
-            uint64_t reach = es; /* what the elements span: dimensions of one index have no part in it */
+            uint64_t reach =
+                es; /* what the elements span: dimensions of one index have no part in it */
             for (uint32_t d = 0; d < rank; d++) {
                 reach += (shape[d] - 1) * (uint64_t)(strides[d] < 0 ? -strides[d] : strides[d]);
             }
-            assert_int_equal(sft_tensor_read(catalog, tensor, &o, got + low, (size_t)reach - 1, &err),
-                             SFT_E_ARG);
+            assert_int_equal(
+                sft_tensor_read(catalog, tensor, &o, got + low, (size_t)reach - 1, &err),
+                SFT_E_ARG);
             ok(sft_tensor_read(catalog, tensor, &o, got + low, (size_t)reach, &err), &err);
         } else {
             ok(sft_tensor_read(catalog, tensor, &o, got, 0, &err), &err);
@@ -317,13 +321,14 @@ static void large_reads_with_a_pool(void **state) {
     (void)state;
     sft_pool *pool;
     sft_error err;
-    static const uint64_t shapes[][3] = {{3000, 1500, 1}, {1, 70000, 70}, {5, 3, 400000}, {40, 300, 450}};
+    static const uint64_t shapes[][3] = {
+        {3000, 1500, 1}, {1, 70000, 70}, {5, 3, 400000}, {40, 300, 450}};
     static const sft_slice all = {SFT_OMIT, SFT_OMIT, 1, SFT_SLICE_RANGE, 0};
     static const sft_slice back = {SFT_OMIT, SFT_OMIT, -1, SFT_SLICE_RANGE, 0};
     static const sft_slice two = {1, SFT_OMIT, 2, SFT_SLICE_RANGE, 0};
     static const sft_slice part = {1, -1, 1, SFT_SLICE_RANGE, 0};
-    const sft_slice sets[][3] = {{all, all, all}, {all, part, all}, {back, back, back}, {all, all, part},
-                                 {part, two, all}, {all, back, two}};
+    const sft_slice sets[][3] = {{all, all, all},  {all, part, all}, {back, back, back},
+                                 {all, all, part}, {part, two, all}, {all, back, two}};
     rnd_state = 14;
     ok(sft_pool_create(&pool, 4, NULL, &err), &err);
     for (size_t s = 0; s < 4; s++) {
@@ -361,7 +366,8 @@ static void large_reads_with_a_pool(void **state) {
                         const uint64_t j = d[1].start + b * (uint64_t)d[1].step;
                         const uint8_t *row = data + (i * n[1] + j) * n[2] * es;
                         for (uint64_t c = 0; c < d[2].count; c++, g += es) {
-                            if (memcmp(g, row + (d[2].start + c * (uint64_t)d[2].step) * es, es) != 0) {
+                            if (memcmp(g, row + (d[2].start + c * (uint64_t)d[2].step) * es, es) !=
+                                0) {
                                 fail_msg("shape %zu slice %zu way %d at %llu %llu %llu", s, k, way,
                                          (unsigned long long)a, (unsigned long long)b,
                                          (unsigned long long)c);
@@ -405,7 +411,8 @@ static void transposed_reads(void **state) {
                 ok(sft_catalog_open_memory(&catalog, file, size, NULL, &err), &err);
             }
             memset(got, 0, 301 * 203 * es);
-            ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, 301 * 203 * es, &err), &err);
+            ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, 301 * 203 * es, &err),
+               &err);
             for (uint64_t i = 0; i < 301; i++) {
                 for (uint64_t j = 0; j < 203; j++) {
                     assert_memory_equal(got + (j * 301 + i) * es, data + (i * 203 + j) * es, es);
@@ -477,12 +484,14 @@ static void cancelling(void **state) {
             control.ctx = &left;
             o.control = &control;
             o.pool = with ? pool : NULL;
-            assert_int_equal(
-                sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, (size_t)shape[0], &err),
-                SFT_E_CANCELLED);
+            assert_int_equal(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got,
+                                             (size_t)shape[0], &err),
+                             SFT_E_CANCELLED);
             assert_int_equal(err.status, SFT_E_CANCELLED);
             left = 1000;
-            ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, (size_t)shape[0], &err), &err);
+            ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, (size_t)shape[0],
+                               &err),
+               &err);
         }
     }
     assert_memory_equal(got, file + size - shape[0], (size_t)shape[0]);
@@ -576,10 +585,14 @@ static void arguments_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_equal_the_reference), cmocka_unit_test(strides_equal_the_reference),
-        cmocka_unit_test(casts_equal_read_then_convert), cmocka_unit_test(large_reads_with_a_pool),
-        cmocka_unit_test(transposed_reads),           cmocka_unit_test(reads_are_few_and_ascending),
-        cmocka_unit_test(cancelling),                 cmocka_unit_test(truncated_files_are_errors),
+        cmocka_unit_test(slices_equal_the_reference),
+        cmocka_unit_test(strides_equal_the_reference),
+        cmocka_unit_test(casts_equal_read_then_convert),
+        cmocka_unit_test(large_reads_with_a_pool),
+        cmocka_unit_test(transposed_reads),
+        cmocka_unit_test(reads_are_few_and_ascending),
+        cmocka_unit_test(cancelling),
+        cmocka_unit_test(truncated_files_are_errors),
         cmocka_unit_test(arguments_are_checked),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,3 +13,4 @@ END
 safetensors meta long.safetensors
 safetensors meta -v long.safetensors | wc -c | tr -d ' '
 safetensors meta --raw long.safetensors lines
+safetensors meta model

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * bench/bench.h - what the parts of the benchmark program share.
+ *
+ * The program is a server: one command a line on stdin, one answer a line on stdout, so that
+ * bench/run.py can interleave contenders that are all warm. A command does one timed repetition and
+ * returns nanoseconds; whatever is not the thing measured stays outside its clock. Linux and other
+ * POSIX systems only.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <sft/sft.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct bench_args {
+    int count;
+    char **text; /* text[0] is the command */
+} bench_args;
+
+/* Returns the nanoseconds measured (a mean where it repeats inside). */
+typedef double (*bench_fn)(const bench_args *args);
+
+typedef struct bench_command {
+    const char *name;
+    bench_fn run;
+    int least; /* arguments behind the name */
+} bench_command;
+
+extern const bench_command bench_open_commands[];
+extern const bench_command bench_read_commands[];
+extern const bench_command bench_save_commands[];
+
+uint64_t bench_now(void);
+_Noreturn void bench_die(const char *what, const char *why);
+void bench_try(sft_status status, const sft_error *err, const char *what); /* dies unless SFT_OK */
+uint64_t bench_number(const char *text);
+
+/* At least `size` bytes, 2 MiB aligned, huge pages asked for, touched; kept for the whole run. Slot
+ * 0 or 1. */
+unsigned char *bench_memory(int slot, size_t size);
+
+/* The whole file in memory of slot 1. */
+unsigned char *bench_load(const char *path, size_t *size);
+
+#endif

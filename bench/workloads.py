@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The workloads, one function each; the targets stand beside what they are about.
+
+Names of contenders: "ours"; "wheel" (the PyPI package, warm, in its own process); everything else is what
+the machine needs for the same bytes without any format. A target is (text, numerator, denominator, least
+ratio): how many times longer the first takes than the second.
+"""
+
+import os
+import shutil
+import subprocess
+
+import files
+
+MIB = 1 << 20
+
+
+def repeat(seconds_each, turn=0.02, most=2000):
+    """How often to repeat inside a turn so that it lasts about `turn` seconds."""
+    return max(1, min(most, int(turn / seconds_each)))
+
+
+def w1_open(b):
+    """Open + validate + index."""
+    guesses = {100: 2e-5, 1_000: 1e-4, 10_000: 1e-3, 100_000: 1e-2, 900_000: 1e-1}
+    faster = {1_000: 10, 10_000: 15, 100_000: 15}
+    for count, guess in guesses.items():
+        path = files.many(b.folder, count)
+        n, slow = repeat(guess), repeat(guess * 20)
+        targets = [("half the speed of reading and a memchr pass over the quotes", "read + memchr hops", "ours",
+                    0.5)]
+        if count in faster:
+            targets.append(("times faster than the wheel", "wheel", "ours", faster[count]))
+        else:
+            targets.append(("times faster than the wheel", "wheel", "ours", 1))
+        b.measure("W1", f"open {count:,} tensors", {
+            "ours": lambda: b.c("open", path, n),
+            "wheel": lambda: b.wheel("open", path, slow),
+            "read + memchr": lambda: b.c("scan", path, n, "absent"),
+            "read + memchr hops": lambda: b.c("scan", path, n, "quotes"),
+        }, targets, note=f"header {files.header_bytes(path):,} bytes")
+        b.measure("W1", f"parse {count:,} tensors in memory", {
+            "ours": lambda: b.c("open_memory", path, n),
+            "memchr": lambda: b.c("pass", path, n, "absent"),
+            "memchr hops": lambda: b.c("pass", path, n, "quotes"),
+        }, [("half the speed of a memchr pass over the quotes", "memchr hops", "ours", 0.5)])
+    for count in (10_000, 100_000, 900_000):
+        path = files.many(b.folder, count)
+        header = files.header_bytes(path)
+        grown = peak(b, "c", path)
+        b.fact("W1", f"peak memory, {count:,} tensors", grown, "bytes", "5x the header + 16 MB",
+               5 * header + 16_000_000, f"{grown / header:.2f}x the header; wheel "
+               f"{peak(b, 'wheel', path) / header:.2f}x (its mapping of the file included)")
+
+
+def peak(b, kind, path):
+    """How much memory judging a file adds to a fresh process."""
+    server = b.fresh(kind)
+    before = server("peak")
+    server("judge", path)
+    grown = server("peak") - before
+    server.close()
+    return grown
+
+
+def w2_lookup(b):
+    for count in (100, 10_000, 900_000):
+        path = files.many(b.folder, count)
+        b.measure("W2", f"find among {count:,}", {
+            "ours": lambda: b.c("lookup", path, 200_000),
+            "wheel get_slice": lambda: b.wheel("lookup", path, 50_000),
+            "hashing the name": lambda: b.c("lookup_base", path, 200_000),
+        }, [("times faster than the wheel", "wheel get_slice", "ours", 1)])
+
+
+def w8_one_tensor(b):
+    path, places = files.one_of_many(b.folder)
+    for name, n in (("small", 50), ("large", 4)):
+        offset, size = places[name]
+        b.measure("W8", f"open, read {size >> 10:,} KiB of 10,000 tensors, close", {
+            "ours": lambda: b.c("tensor", path, name, n),
+            "wheel": lambda: b.wheel("tensor", path, name, n),
+            "open + pread + close": lambda: b.c("pread", path, offset, size, n, "open"),
+        }, [("times faster than the wheel", "wheel", "ours", 1)])
+        whole = f"0:{size}"
+        n *= 10
+        b.measure("W8", f"read {size >> 10:,} KiB after opening", {
+            "ours": lambda: b.c("slice", path, name, whole, "read", n),
+            "wheel": lambda: b.wheel("slice", path, name, whole, "read", n),
+            "pread": lambda: b.c("pread", path, offset, size, n),
+        }, [("as fast as pread", "pread", "ours", 0.95)])
+    offset, size = places["large"]
+
+    def cold(server, *words):
+        b.c("drop", path)
+        return server(*words)
+
+    # The header is warm after our first, uncounted read: only the tensor's pages are cold in all three.
+    b.measure("W8", "read 32 MiB cold", {
+        "ours": lambda: cold(b.c, "slice", path, "large", f"0:{size}", "read", 1),
+        "wheel": lambda: cold(b.wheel, "slice", path, "large", f"0:{size}", "read", 1),
+        "pread": lambda: cold(b.c, "pread", path, offset, size, 1),
+    }, [("as fast as pread", "pread", "ours", 0.9)])
+
+
+def w9_rows(b):
+    path, start = files.matrix(b.folder, b.mode["rows"])
+    for first, rows, n in ((100, 1, 2000), (1000, 64, 200), (3000, 4096, 4)):
+        ranges, size = f"{first}:{first + rows}, :", rows << 14
+        b.measure("W9", f"{rows:,} rows of 16 KiB", {
+            "ours": lambda: b.c("slice", path, "w", ranges, "read", n),
+            "wheel": lambda: b.wheel("slice", path, "w", ranges, "read", n),
+            "pread": lambda: b.c("pread", path, start + (first << 14), size, n),
+        }, [("as fast as pread", "pread", "ours", 0.9)])
+
+
+def w10_columns(b):
+    path, start = files.matrix(b.folder, b.mode["rows"])
+    rows = b.mode["rows"] // 4
+    cases = [(f"{w} B of each 16 KiB row", f"0:{rows}, 256:{256 + w // 4}", 1024, w, 0)
+             for w in (512, 1024, 2048, 4096, 8192)]
+    cases.append(("every 8th column", f"0:{rows}, ::8", 0, 4, 32))
+    for label, ranges, skip, width, step in cases:
+        at = start + skip
+        for how, base in (("read", "map"), ("map", "map"), ("memory", "memory")):
+            contenders = {
+                "ours": lambda: b.c("slice", path, "w", ranges, how, 2),
+                "strided memcpy": lambda: b.c("strided", path, at, rows - 1, 1 << 14, width, step, base, 2),
+            }
+            if how == "read":
+                contenders["wheel"] = lambda: b.wheel("slice", path, "w", ranges, how, 1)
+            kind = {"read": "file", "map": "mapped file", "memory": "in memory"}[how]
+            b.measure("W10", f"{label}, {kind}", contenders,
+                      [("as fast as a strided memcpy", "strided memcpy", "ours", 0.9)],
+                      note="memcpy from a populated mapping" if base == "map" else "")
+
+
+def w11_save(b):
+    mib = b.mode["save_mib"]
+    path = b.folder / "save.tmp.safetensors"
+    turns = b.turns if mib <= 1024 else 7
+    b.measure("W11", f"save {mib} MiB", {
+        "ours": lambda: b.c("save", path, mib, "plain", "none", 1),
+        "fallocate + write": lambda: b.c("write", path, mib, "plain", 8192),
+        "wheel": lambda: b.wheel("save", path, mib, "plain", "none", 1),
+    }, [("as fast as fallocate + write", "fallocate + write", "ours", 0.9),
+        ("times faster than the wheel", "wheel", "ours", 1)], turns)
+    b.measure("W11", f"save {mib} MiB durably", {
+        "ours": lambda: b.c("save", path, mib, "durable", "none", 1),
+        "O_DIRECT + fsync": lambda: b.c("write", path, mib, "direct", 8192),
+        "write + fsync": lambda: b.c("write", path, mib, "durable", 8192),
+        "wheel + fsync": lambda: b.wheel("save", path, mib, "durable", "none", 1),
+    }, [("as fast as O_DIRECT + fsync", "O_DIRECT + fsync", "ours", 0.9),
+        ("times faster than the wheel and fsync", "wheel + fsync", "ours", 1)], turns)
+    b.measure("W11", f"save {mib} MiB with digests", {
+        "ours": lambda: b.c("save", path, mib, "plain", "none", 1),
+        "ours + crc32c": lambda: b.c("save", path, mib, "plain", "crc32c", 1),
+        "ours + sha256": lambda: b.c("save", path, mib, "plain", "sha256", 1),
+    }, [("CRC32C at most 5 % more", "ours", "ours + crc32c", 1 / 1.05),
+        ("SHA-256 at most 5 % more", "ours", "ours + sha256", 1 / 1.05)], turns)
+    b.measure("W11", f"save {mib} MiB durably with digests", {
+        "ours": lambda: b.c("save", path, mib, "durable", "none", 1),
+        "ours + crc32c": lambda: b.c("save", path, mib, "durable", "crc32c", 1),
+    }, [("CRC32C at most 5 % more", "ours", "ours + crc32c", 1 / 1.05)], turns)
+
+
+def w12_stream(b):
+    mib = b.mode["save_mib"]
+    path = b.folder / "stream.tmp.safetensors"
+    turns = b.turns if mib <= 1024 else 7
+    b.measure("W12", f"stream {mib} MiB in pieces of 256 KiB", {
+        "ours": lambda: b.c("stream", path, mib, "plain", 256),
+        "fallocate + write": lambda: b.c("stream_base", path, mib, 256),
+    }, [("as fast as fallocate + write", "fallocate + write", "ours", 0.9)], turns,
+        note="the wheel cannot stream")
+    server = b.fresh("c")
+    before = server("peak")
+    server("stream", path, mib, "plain", 256)
+    b.fact("W12", "peak memory of the stream", server("peak") - before, "bytes", "under 64 MiB", 64 * MIB)
+    server.close()
+
+
+def w14_edit(b):
+    edits = {}
+    for mib in (1, b.mode["save_mib"]):
+        path = b.folder / f"edit-{mib}.tmp.safetensors"
+        b.c("make", path, mib, 1024)
+        state = {"n": 0}
+
+        def value():
+            state["n"] += 1
+            return f"run {state['n']:06d}"
+
+        value()
+        b.c("edit", path, value(), "plain", "in-place")
+        for durability in ("plain", "durable"):
+            contenders = {
+                "ours": lambda: b.c("edit", path, value(), durability, "in-place"),
+                "4 KiB written": lambda: b.c("edit_base", path, durability),
+            }
+            if mib == 1:
+                contenders["wheel"] = lambda: b.wheel("edit", path, value(), durability, "-")
+            got = b.measure("W14", f"edit metadata of {mib} MiB, {durability}", contenders)
+            edits[mib, durability] = sorted(got["ours"])[len(got["ours"]) // 2]
+        if mib != 1:
+            b.measure("W14", f"edit metadata of {mib} MiB, durable, whole file", {
+                "ours, new file": lambda: b.c("edit", path, value(), "durable", "new-file"),
+                "wheel": lambda: b.wheel("edit", path, value(), "durable", "-"),
+            }, turns=3)
+        os.unlink(path)
+    for durability in ("plain", "durable"):
+        b.fact("W14", f"edit of the large file / of the small one, {durability}",
+               edits[b.mode["save_mib"], durability] / edits[1, durability], "ratio",
+               "independent of size", 1.5)
+
+
+def w20_rejects(b):
+    valid = files.many(b.folder, 100_000)
+    for label, path in files.rejects(b.folder).items():
+        contenders = {
+            "ours": lambda: b.c("reject", path, 1),
+            "a good header of that size": lambda: b.c("open", valid, 1),
+            "wheel": lambda: b.wheel("reject", path, 1),
+        }
+        if "twice" in label:
+            del contenders["wheel"]  # it accepts that
+        b.measure("W20", f"refuse: {label}", contenders, [("at most twice a good parse", "a good header of that size", "ours", 0.5),
+            ("times faster than the wheel", "wheel", "ours", 1)], turns=min(b.turns, 11))
+        path.unlink()
+    for label, path in files.bombs(b.folder).items():
+        times, peaks = [], []
+        for _ in range(3):
+            server = b.fresh("c")
+            before = server("peak")
+            times.append(server("judge", path))
+            peaks.append(server("peak") - before)
+            server.close()
+        server = b.fresh("wheel")
+        before = server("peak")
+        theirs = server("judge", path)
+        note = f"wheel {theirs / 1e9:.2f} s, {(server('peak') - before) / 1e6:.0f} MB"
+        server.close()
+        size = files.header_bytes(path)
+        b.fact("W20", f"{size / 1e6:.0f} MB header: {label}", max(times), "ns", "within 1 s", 1e9, note)
+        b.fact("W20", f"{size / 1e6:.0f} MB header: {label}, peak", max(peaks), "bytes", "within 600 MB", 600e6)
+        path.unlink()
+
+
+def tool_start(b):
+    path, n = files.many(b.folder, 100), 50
+    tool = b.build / "safetensors"
+    got = b.measure("CLI", "ls of a small file", {
+        "ours": lambda: b.c("spawn", n, tool, "ls", path),
+        "/bin/true": lambda: b.c("spawn", n, "/bin/true"),
+    })
+    middle = sorted(a - t for a, t in zip(got["ours"], got["/bin/true"]))[b.turns // 2]
+    b.fact("CLI", "ls of a small file, beyond /bin/true", middle, "ns", "at most 2 ms", 2e6)
+
+
+def library_size(b):
+    libraries = sorted(b.build.glob("libsafetensors.so.*.*.*"))
+    if not libraries:
+        return
+    copy = b.folder / "stripped.so"
+    shutil.copy(libraries[-1], copy)
+    subprocess.run(["strip", copy], check=True)
+    text = subprocess.run(["readelf", "-d", copy], capture_output=True, text=True, check=True).stdout
+    needed = [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
+    b.fact("SIZE", "stripped core library", copy.stat().st_size, "bytes", "at most 250 KB", 250_000,
+           "needs " + ", ".join(needed))
+    copy.unlink()
+
+
+ALL = [("W1", w1_open), ("W2", w2_lookup), ("W8", w8_one_tensor), ("W9", w9_rows), ("W10", w10_columns),
+       ("W11", w11_save), ("W12", w12_stream), ("W14", w14_edit), ("W20", w20_rejects), ("CLI", tool_start),
+       ("SIZE", library_size)]
