@@ -70,7 +70,7 @@ if [ -n "$objects" ]; then
     while read -r name; do
         fault "src/format needs $name"
     done < <(nm -u "$tmp"/format/*.o | awk 'NF == 2 { print $2 }' | sort -u |
-        grep -vE '^(sft_|mem(cpy|move|set|cmp|chr)$|mem(cpy|move|set)_chk$|__mem(cpy|move|set)_chk$|str(len|ncmp|cmp|chr)$|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_$|__gcov|__asan|__ubsan|__tsan)')
+        grep -vE '^(sft_|(mem(cpy|move|set|cmp|chr)|bcmp)$|mem(cpy|move|set)_chk$|__mem(cpy|move|set)_chk$|str(len|ncmp|cmp|chr)$|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_$|__gcov|__asan|__ubsan|__tsan)')
 fi
 
 # 6
