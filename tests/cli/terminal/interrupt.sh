@@ -1,0 +1,42 @@
+# Ctrl-C: exit status 130, silence, and nothing left behind. A signal that was ignored stays ignored.
+for i in 1 2 3 4 5 6 7 8; do for k in 1 2 3 4; do cp layers.safetensors l$i$k.safetensors; done; done
+cat > stop.py <<'END'
+import os, signal, subprocess, sys, time
+
+def start(args, **more):
+    return subprocess.Popen(["safetensors"] + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+many = sorted(f for f in os.listdir(".") if f.startswith("l"))
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    p = start(["ls", "--json"] + many)  # more than a pipe holds, and nobody reads
+    time.sleep(0.2)
+    p.send_signal(number)
+    time.sleep(0.1)
+    p.stdout.read()
+    print("writing:", p.wait(), p.stderr.read())
+p = start(["ls", "-"], stdin=subprocess.PIPE)
+time.sleep(0.2)
+p.send_signal(signal.SIGINT)
+print("reading:", p.wait(), p.stderr.read())
+p = start(["ls", "--json"] + many, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+time.sleep(0.2)
+p.send_signal(signal.SIGHUP)
+time.sleep(0.1)
+print("ignored:", p.stdout.read().count(b"\n") == len(many), p.wait())
+END
+python3 stop.py
+python3 - <<'END'
+# An edit that has to copy: the old file or the new one, and nothing beside it.
+import json, os, signal, struct, subprocess, time
+n = 2 << 30
+text = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
+os.mkdir("edit")
+with open("edit/big.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    f.truncate(8 + len(text) + n)
+p = subprocess.Popen(["safetensors", "meta", "edit/big.safetensors", "--set", "a=b"], stderr=subprocess.PIPE)
+time.sleep(0.05)
+p.send_signal(signal.SIGINT)
+print("edit:", p.wait() in (130, 0), p.stderr.read(), os.listdir("edit"))
+print(subprocess.run(["safetensors", "check", "edit/big.safetensors"], capture_output=True).stdout)
+END
