@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sft/extend.h>
 #include <sft/sft.h>
+#include <unistd.h>
 
 static char tmp[64];
 
