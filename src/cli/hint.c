@@ -94,10 +94,12 @@ static const char *guess(const char *head, size_t len) {
     return NULL;
 }
 
-static const char *from_status(const sft_error *err) {
+static const char *from_status(const sft_error *err, uint64_t size) {
     switch (err->status) {
     case SFT_E_HEADER_TOO_LARGE:
-        return "if the file is genuine, allow more with --max-header-bytes";
+        return err->expected > 0 && err->expected <= size
+                   ? "if the file is genuine, allow more with --max-header-bytes"
+                   : NULL;
     case SFT_E_SHARD_MISSING:
         return "a file that the index names is not there: complete the download";
     case SFT_E_EXISTS:
@@ -136,12 +138,13 @@ void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
     char head[HEAD_BYTES];
     sft_source *source;
     const char *text = NULL;
+    uint64_t size = 0;
 
     hint[0] = '\0';
     const bool about_content = err->status >= SFT_E_FORMAT && err->status < SFT_E_NOT_FOUND;
     if (about_content && file != NULL && strcmp(file, "-") != 0 && !is_index(file) &&
         sft_source_open(&source, file, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
-        const uint64_t size = sft_source_size(source);
+        size = sft_source_size(source);
         const size_t len = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
         if (sft_source_read(source, 0, head, len, NULL) == SFT_OK) {
             text = guess(head, len);
@@ -152,7 +155,7 @@ void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
         }
     }
     if (text == NULL) {
-        text = from_status(err);
+        text = from_status(err, size);
     }
     if (text != NULL) {
         (void)snprintf(hint, cap, "%s", text);

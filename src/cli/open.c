@@ -12,7 +12,10 @@ static sft_status open_stdin(const sft_open_options *options, sft_catalog **out,
 
     *out = NULL;
     if (cli_sys_regular_fd(0)) {
-        return sft_catalog_open_fd(out, 0, options, err);
+        status = sft_catalog_open_fd(out, 0, options, err);
+        if (status != SFT_E_IO) { /* not every system lets an inherited file be looked at */
+            return status;
+        }
     }
     /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
     cli_sys_catch(false);

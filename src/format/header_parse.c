@@ -68,8 +68,12 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
     }
     n = sft__load_le64(first);
     if (n > limit) {
-        return sft__fail_at(err, SFT_E_HEADER_TOO_LARGE, 0, "header length is %llu, the limit is %llu",
-                            (unsigned long long)n, (unsigned long long)limit);
+        (void)sft__fail_at(err, SFT_E_HEADER_TOO_LARGE, 0, "header length is %llu, the limit is %llu",
+                           (unsigned long long)n, (unsigned long long)limit);
+        if (err != NULL && n <= MAX_HEADER_BYTES) {
+            err->expected = 8 + n; /* a larger limit would admit it */
+        }
+        return SFT_E_HEADER_TOO_LARGE;
     }
     if (n > file_size - 8) {
         (void)sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
