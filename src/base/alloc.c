@@ -130,7 +130,7 @@ static bool arena_add_chunk(sft__arena *arena, size_t need) {
     }
     arena->over_budget = false;
     if (arena->budget != 0) {
-        size = need; /* exactly what is asked for: a larger budget never fails where a smaller one is enough */
+        size = need; /* exact: a larger budget never fails where a smaller one is enough */
     }
     if (!sft__add64(arena->total, size, &total) || (arena->budget != 0 && total > arena->budget)) {
         arena->over_budget = arena->budget != 0;

@@ -124,8 +124,8 @@ static size_t count_strings(const parser *ps, const char *p) {
     return n;
 }
 
-/* Different keys need four bytes each once the shorter ones are used up, which are about a million, so that
- * a pair takes ten bytes. If there are more pairs than that, some key must come twice: then looking for it now
+/* Different keys need four bytes each once the shorter ones, about a million, are used up, so that a pair
+ * takes ten bytes. If there are more pairs than that, some key must come twice: then looking for it now
  * and then keeps the memory for pairs in bounds. */
 static bool more_metadata(parser *ps, const char *p) {
     sft__header *const h = ps->header;

@@ -11,20 +11,15 @@
 
 enum { FEW = 12, SHORT_RUN = 24, RADIX_BITS = 10, RADIX = 1 << RADIX_BITS };
 
-typedef struct hashed {
-    uint32_t hash;
-    uint32_t index;
-} hashed;
-
 static bool same_key(const sft_metadata_entry *a, const sft_metadata_entry *b) {
     return a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
 }
 
 /* ---------------------------------------------------------------- sorting by hash */
 
-static void insertion_sort(hashed *a, size_t n) {
+static void insertion_sort(sft__hashed *a, size_t n) {
     for (size_t i = 1; i < n; i++) {
-        const hashed v = a[i];
+        const sft__hashed v = a[i];
         size_t k = i;
         for (; k > 0 && a[k - 1].hash > v.hash; k--) {
             a[k] = a[k - 1];
@@ -34,7 +29,7 @@ static void insertion_sort(hashed *a, size_t n) {
 }
 
 /* Groups by RADIX_BITS bits from `shift` on, in place, cycle by cycle. ends[d]: where group d ends. */
-static void partition(hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX]) {
+static void partition(sft__hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX]) {
     uint32_t next[RADIX];
     uint32_t at = 0;
 
@@ -49,9 +44,9 @@ static void partition(hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX])
     }
     for (size_t d = 0; d < RADIX; d++) {
         while (next[d] < ends[d]) {
-            hashed v = a[next[d]];
+            sft__hashed v = a[next[d]];
             for (size_t to; (to = (v.hash >> shift) & (RADIX - 1)) != d;) {
-                const hashed other = a[next[to]];
+                const sft__hashed other = a[next[to]];
                 a[next[to]++] = v;
                 v = other;
             }
@@ -61,7 +56,7 @@ static void partition(hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX])
 }
 
 /* What is left after two rounds has 20 leading bits in common: some ten keys for ten million. */
-static void sort_by_hash(hashed *a, size_t n) {
+static void sort_by_hash(sft__hashed *a, size_t n) {
     uint32_t outer[RADIX];
     uint32_t inner[RADIX];
     size_t start = 0;
@@ -82,10 +77,8 @@ static void sort_by_hash(hashed *a, size_t n) {
 
 /* ---------------------------------------------------------------- comparing */
 
-/* In a run of equal hashes: the least index whose key another entry of the run has at a lower index, or
- * `best` if that is less. Entries of one key are moved to the front together; almost always there is one
- * key, or two. */
-static size_t first_repeat(const sft_metadata_entry *entries, hashed *run, size_t n, size_t best) {
+/* Almost always a run has one key, or two. */
+size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n, size_t best) {
     while (n > 1) {
         const sft_metadata_entry *const key = &entries[run[0].index];
         size_t least = run[0].index;
@@ -122,7 +115,7 @@ static size_t compare_few(const sft_metadata_entry *entries, size_t count) {
 sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uint64_t memory_left,
                             const sft_allocator *allocator, size_t *index) {
     uint64_t key[2];
-    hashed *items;
+    sft__hashed *items;
 
     *index = SIZE_MAX;
     if (count <= FEW) {
@@ -146,7 +139,7 @@ sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uin
         for (end = start + 1; end < count && items[end].hash == items[start].hash;) {
             end++;
         }
-        *index = first_repeat(entries, items + start, end - start, *index);
+        *index = sft__first_repeat(entries, items + start, end - start, *index);
     }
     sft__free(allocator, items, count * sizeof *items);
     return *index == SIZE_MAX ? SFT_OK : SFT_E_DUPLICATE;

@@ -13,4 +13,14 @@
 sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uint64_t memory_left,
                             const sft_allocator *allocator, size_t *index);
 
+/* A key's hash and its entry's index. */
+typedef struct sft__hashed {
+    uint32_t hash;
+    uint32_t index;
+} sft__hashed;
+
+/* In a run of entries with equal hashes: the least index whose key another entry of the run has at a lower
+ * index, or `best` if that is less. Overwrites the run. */
+size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n, size_t best);
+
 #endif
