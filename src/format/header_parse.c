@@ -427,10 +427,8 @@ static bool read_text(parser *ps) {
     const char *p = sft__json_blank(s->text);
     const char *stop;
 
-    if (s->strict && (p != s->text || ps->header->header_bytes % 8 != 0)) {
-        (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, p != s->text ? s->text : end,
-                             p != s->text ? "strict: header does not start with '{'"
-                                          : "strict: data does not start at a multiple of 8");
+    if (s->strict && p != s->text) {
+        (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, s->text, "strict: header does not start with '{'");
         return false;
     }
     p = read_members(ps, p);
@@ -448,6 +446,10 @@ static bool read_text(parser *ps) {
     }
     if (s->strict && stop < end) {
         (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, stop, "strict: padding must be blanks (0x20)");
+        return false;
+    }
+    if (s->strict && ps->header->header_bytes % 8 != 0) {
+        (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, end, "strict: data does not start at a multiple of 8");
         return false;
     }
     if (ps->header->metadata_begin == UINT64_MAX) {

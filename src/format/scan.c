@@ -231,7 +231,7 @@ static const char *scan_field(sft__scan *s, const char *p, unsigned *seen, sft__
     field = field_of(&key);
     if (field == FIELD_OTHER) {
         if (s->strict) {
-            return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at, "field that the format does not have");
+            return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at, "strict: field that the format does not have");
         }
         p = sft__json_value(&s->json, p, 2);
         return p != NULL ? p : sft__scan_json_fault(s);

@@ -385,7 +385,7 @@ static void strict_refuses_more(void **state) {
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}  ", SFT_E_SCHEMA, 8 + 55},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}} \n ", SFT_E_SCHEMA, 8 + 54},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"x\":1,\"data_offsets\":[0,2]}}  ", SFT_E_SCHEMA,
-         8 + 32},
+         8 + 31},
         {"{\"\\u0000\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}      ", SFT_E_SCHEMA, 9},
         {"{\"\x7f\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}   ", SFT_E_SCHEMA, 9},
         {"{\"a\xe2\x80\xae\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", SFT_E_SCHEMA, 9},
