@@ -49,13 +49,9 @@ static const char *json_fault(parser *ps) {
 }
 
 static bool no_room(parser *ps, size_t size) {
-    const sft__arena *const arena = &ps->index->arena;
-    uint64_t total;
-    if (arena->budget != 0 && (!sft__add64(arena->total, size, &total) || total > arena->budget)) {
-        ps->status = sft__fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows");
-    } else {
-        ps->status = sft__fail_nomem(ps->err, size);
-    }
+    ps->status = ps->index->arena.over_budget
+                     ? sft__fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
+                     : sft__fail_nomem(ps->err, size);
     return false;
 }
 

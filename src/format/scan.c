@@ -40,11 +40,9 @@ const char *sft__scan_json_fault(sft__scan *s) {
 }
 
 const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
-    if (s->arena->over_budget) {
-        s->status = sft__fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows");
-    } else {
-        s->status = sft__fail_nomem(s->err, (size_t)size);
-    }
+    s->status = s->arena->over_budget
+                    ? sft__fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows")
+                    : sft__fail_nomem(s->err, (size_t)size);
     return NULL;
 }
 
