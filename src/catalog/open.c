@@ -174,35 +174,44 @@ static bool ends_with(const char *text, const char *end) {
     return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
 }
 
-/* True if the file begins as a JSON object that has a "weight_map": an index under some other name.
+static size_t skip_blanks(const char *text, size_t len) {
+    size_t i = 0;
+    while (i < len && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
+        i++;
+    }
+    return i;
+}
+
+/* *found: the file begins as a JSON object that has a "weight_map": an index under some other name.
  */
-static bool looks_like_index(const sft_source *source, const sft_allocator *allocator) {
+static sft_status look_for_index(const sft_source *source, const sft_allocator *allocator,
+                                 bool *found, sft_error *err) {
     static const char key[] = "\"weight_map\"";
     const uint64_t size = sft_source_size(source);
     const size_t len = size < INDEX_LOOKS ? (size_t)size : INDEX_LOOKS;
     char *text = sft__alloc(allocator, INDEX_LOOKS);
-    bool found = false;
-    size_t i = 0;
 
-    if (text != NULL && sft_source_read(source, 0, text, len, NULL) == SFT_OK) {
-        while (i < len &&
-               (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
-            i++;
-        }
-        if (i < len && text[i] == '{') {
-            for (; !found && len - i >= sizeof key - 1; i++) {
-                found = memcmp(text + i, key, sizeof key - 1) == 0;
-            }
+    *found = false;
+    if (text == NULL) {
+        return sft__fail_nomem(err, INDEX_LOOKS);
+    }
+    const sft_status status = sft_source_read(source, 0, text, len, err);
+    const size_t begin = status == SFT_OK ? skip_blanks(text, len) : len;
+    if (begin < len && text[begin] == '{') {
+        for (size_t i = begin; !*found && len - i >= sizeof key - 1; i++) {
+            *found = memcmp(text + i, key, sizeof key - 1) == 0;
         }
     }
     sft__free(allocator, text, INDEX_LOOKS);
-    return found;
+    return status;
 }
 
 static sft_status open_file(sft_catalog *catalog, sft__handle file, const sft__stat *st,
                             const char *path, const sft__open *options, sft_error *err) {
     sft_source *source;
     sft_status status;
+    sft_error look; /* the header's fault stays in err if this is no index */
+    bool is_index = false;
 
     SFT_TRY(sft__source_from_handle(&source, file, st, path, options->open.access,
                                     options->open.allocator, err));
@@ -212,8 +221,18 @@ static sft_status open_file(sft_catalog *catalog, sft__handle file, const sft__s
         return status;
     }
     status = sft__catalog_fill(catalog, source, options, err);
-    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
-        !ends_with(path, ".safetensors") && looks_like_index(source, options->open.allocator)) {
+    if ((status != SFT_E_HEADER_TOO_LARGE && status != SFT_E_HEADER_PAST_END) ||
+        ends_with(path, ".safetensors")) {
+        return status;
+    }
+    const sft_status looked = look_for_index(source, options->open.allocator, &is_index, &look);
+    if (looked != SFT_OK) {
+        if (err != NULL) {
+            *err = look;
+        }
+        return looked;
+    }
+    if (is_index) {
         catalog->source_count = 0; /* taken out again: the index is not one of the model's files */
         catalog->sources = NULL;
         status = sft__catalog_open_index(catalog, source, path, options, err);

@@ -152,6 +152,55 @@ static void a_file_that_shrinks_is_an_error_never_a_signal(void **state) {
     }
 }
 
+typedef struct shaker {
+    int fd;
+    _Atomic int stop;
+} shaker;
+
+static void shake(void *arg) {
+    shaker *s = arg;
+    while (!s->stop) {
+        assert_int_equal(ftruncate(s->fd, 100), 0);
+        assert_int_equal(ftruncate(s->fd, 100000), 0);
+    }
+}
+
+/* Zeros come back where the file was cut: what matters is that only errors come, each with its
+ * place. */
+static void a_file_truncated_again_and_again(void **state) {
+    (void)state;
+    static const sft_access all[] = {SFT_ACCESS_AUTO, SFT_ACCESS_MAP};
+    const char *path = pattern_file("shaken", 100000);
+    uint8_t *buf = malloc(20000);
+    size_t failures = 0;
+    sft__thread thread;
+    sft_source *s[2];
+    shaker shaken = {open(path, O_RDWR), 0};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sft_source_open(&s[i], path, all[i], NULL, NULL), SFT_OK);
+    }
+    assert_true(sft__thread_start(&thread, shake, &shaken));
+    for (uint32_t i = 0; i < 100000; i++) {
+        const uint64_t offset = i * 7919u % 80000u;
+        const size_t size = 1 + i % 20000u;
+        sft_error err;
+        const sft_status st = sft_source_read(s[i % 2], offset, buf, size, &err);
+        assert_true(st == SFT_OK || st == SFT_E_TRUNCATED);
+        if (st != SFT_OK) {
+            assert_true(err.offset >= offset && err.offset < offset + size);
+            failures++;
+        }
+    }
+    shaken.stop = 1;
+    sft__thread_join(&thread);
+    assert_true(failures > 0 && failures < 100000);
+    for (int i = 0; i < 2; i++) {
+        sft_source_close(s[i]);
+    }
+    (void)close(shaken.fd);
+    free(buf);
+}
+
 static void only_regular_files_open(void **state) {
     (void)state;
     sft_source *s = (sft_source *)1;
@@ -711,6 +760,7 @@ int main(void) {
         cmocka_unit_test(a_file_reads_the_same_whatever_the_access),
         cmocka_unit_test(ranges_outside_are_refused_before_the_vtable_sees_them),
         cmocka_unit_test(a_file_that_shrinks_is_an_error_never_a_signal),
+        cmocka_unit_test(a_file_truncated_again_and_again),
         cmocka_unit_test(only_regular_files_open),
         cmocka_unit_test(a_descriptor_is_duplicated),
         cmocka_unit_test(empty_sources),
