@@ -48,9 +48,9 @@ static void shard(const char *name, const char *tensors) {
     for (const char *p = tensors; *p != '\0';) {
         const size_t n = strcspn(p, ":");
         char *end;
-        const unsigned long size = strtoul(p + n + 1, &end, 10);
+        const size_t size = (size_t)strtoul(p + n + 1, &end, 10);
         len += (size_t)snprintf(header + len, sizeof header - len,
-                                "%s\"%.*s\":{\"dtype\":\"U8\",\"shape\":[%lu],"
+                                "%s\"%.*s\":{\"dtype\":\"U8\",\"shape\":[%zu],"
                                 "\"data_offsets\":[%zu,%zu]}",
                                 len > 1 ? "," : "", (int)n, p, size, begin, begin + size);
         begin += size;
