@@ -87,6 +87,11 @@ static inline void cm_mini_true(int ok, const char *text, const char *file, int 
 #define assert_string_equal(a, b) cm_mini_string((a), (b), 1, __FILE__, __LINE__)
 #define assert_string_not_equal(a, b) cm_mini_string((a), (b), 0, __FILE__, __LINE__)
 #define assert_memory_equal(a, b, n) cm_mini_memory((a), (b), (n), __FILE__, __LINE__)
+#define assert_memory_not_equal(a, b, n) \
+    cm_mini_true(memcmp((a), (b), (n)) != 0, "the same: " #a " and " #b, __FILE__, __LINE__)
+#define assert_not_in_range(v, low, high)                                                          \
+    cm_mini_true(cm_mini_int(v) < cm_mini_int(low) || cm_mini_int(v) > cm_mini_int(high),          \
+                 #v " not in " #low ".." #high, __FILE__, __LINE__)
 #define assert_in_range(v, low, high)                                                                  \
     cm_mini_true(cm_mini_int(v) >= cm_mini_int(low) && cm_mini_int(v) <= cm_mini_int(high),            \
                  #v " in " #low ".." #high, __FILE__, __LINE__)
