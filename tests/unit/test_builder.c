@@ -334,7 +334,7 @@ static void limits(void **state) {
     assert_int_equal(sft_builder_add_file(b, &(sft_file){.path = "x"}, NULL, &err), SFT_E_LIMIT);
     sft_builder_free(b);
     l.tensors = 0;
-    l.memory_bytes = 20000;
+    l.memory_bytes = 8000;
     b = builder_with(&o);
     static const sft_piece many[20] = {{.offset = 0}};
     sft_status st = SFT_OK;
@@ -346,7 +346,7 @@ static void limits(void **state) {
         st = sft_builder_add_tensor(b, &big, &err);
     }
     assert_int_equal(st, SFT_E_LIMIT);
-    assert_true(added > 2 && added <= 1 + 20000 / (20 * sizeof(sft_piece)));
+    assert_true(added > 2 && added <= 1 + 8000 / (20 * sizeof(sft_piece)));
     sft_builder_free(b);
 }
 
