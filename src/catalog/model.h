@@ -50,7 +50,9 @@ sft_status sft__merge_begin(sft__model *model, size_t count, sft_tensor **tensor
 bool sft__merge_put(sft__model *model, sft_tensor *tensors, sft_piece *pieces, size_t at,
                     const sft_tensor *tensor, uint32_t file);
 
-/* Notes a disagreement. subject must live as long as the catalog. */
+/* Notes a disagreement. subject must live as long as the catalog. Names go into the message through
+ * sft__show: at most three, so that SFT__PROBLEM_MAX always suffices. */
+#define SFT__PROBLEM_MAX 600
 sft_status sft__problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
                             const char *subject, size_t subject_len, sft_error *err,
                             const char *format, ...) SFT_PRINTF(7, 8);

@@ -30,18 +30,30 @@ static uint32_t home_of(const sft__model *model, uint32_t entry) {
     return model->shards[model->shard_of[entry]].file;
 }
 
+/* The entry of a tensor. Files and index mostly list names in the same order: `next`, the entry
+ * behind the last one, is looked at first. */
+static size_t find_entry(const sft__index *index, const sft_tensor *t, size_t next) {
+    if (next < index->entry_count && index->entries[next].name_len == t->name_len &&
+        memcmp(index->entries[next].name, t->name, t->name_len) == 0) {
+        return next;
+    }
+    return sft__strmap_find(&index->names, t->name, t->name_len);
+}
+
 static void survey_tensors(survey *s) {
     const sft_catalog *catalog = s->model->catalog;
     size_t at = 0;
+    size_t next = 0;
 
     for (uint32_t f = 0; f < catalog->header_count; f++) {
         for (size_t i = 0; i < catalog->headers[f].tensor_count; i++, at++) {
             const sft_tensor *t = &catalog->headers[f].tensors[i];
-            const size_t entry = sft__strmap_find(&s->model->index->names, t->name, t->name_len);
+            const size_t entry = find_entry(s->model->index, t, next);
             s->entry_of[at] = entry == SFT__STRMAP_NONE ? NO_ENTRY : (uint32_t)entry;
             if (entry == SFT__STRMAP_NONE) {
                 continue;
             }
+            next = entry + 1;
             if (home_of(s->model, (uint32_t)entry) == f) {
                 s->met[entry] = AT_HOME;
             } else if (s->met[entry] < ELSEWHERE_TWICE) {

@@ -15,8 +15,7 @@ const char *sft__show(sft__shown *shown, const char *name, size_t name_len) {
 sft_status sft__problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
                             const char *subject, size_t subject_len, sft_error *err,
                             const char *format, ...) {
-    sft_error sentence; /* the error record's formatter makes it printable */
-    char text[sizeof sentence.message * 2];
+    char text[SFT__PROBLEM_MAX];
     va_list args;
     sft_problem *problem;
 
@@ -25,7 +24,6 @@ sft_status sft__problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fa
         text[0] = '\0';
     }
     va_end(args);
-    (void)sft__fail(&sentence, SFT_OK, "%s", text);
     if (!sft__grow(catalog->allocator, &catalog->problems, &catalog->problem_room,
                    catalog->problem_count + 1, sizeof *problem)) {
         return sft__fail_nomem(err, catalog->problem_count * sizeof *problem);
@@ -35,9 +33,9 @@ sft_status sft__problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fa
     problem->fatal = fatal ? 1 : 0;
     problem->subject = subject;
     problem->subject_len = subject_len;
-    problem->message = sft__arena_copy(&catalog->arena, sentence.message, strlen(sentence.message));
+    problem->message = sft__arena_copy(&catalog->arena, text, strlen(text));
     if (problem->message == NULL) {
-        return sft__arena_failed(&catalog->arena, sizeof sentence.message, err);
+        return sft__arena_failed(&catalog->arena, sizeof text, err);
     }
     catalog->problem_count++;
     return SFT_OK;
