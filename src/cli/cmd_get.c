@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/cmd_get.c - one tensor, or a slice of it, into a .npy or raw file or to standard output. The
- * bytes go through a plan of the library, so memory does not depend on the tensor's size. Read
- * cmd.h first.
+ * cli/cmd_get.c - one tensor, or a slice of it, into a .npy or raw file or to standard output, in
+ * blocks: memory does not depend on the tensor's size. Read cmd.h and view.h first.
  */
-#include "cmd.h"
 #include "npy.h"
 #include "sys.h"
+#include "view.h"
+#include "work.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +16,13 @@ typedef struct job {
     const char *output;
     bool npy;
     sft_catalog *catalog;
-    const sft_tensor *tensor;
-    sft_slice *slices;
-    sft_read_options read;
-    uint64_t *shape; /* of the result */
-    uint32_t rank;
-    uint64_t nbytes;
-    char *header; /* of the .npy file; NULL for raw */
+    cli_pick pick;
+    cli_view view;
+    const sft_dtype *dtype; /* of the result */
+    uint64_t nbytes;        /* of the result, without a header */
+    char *header;           /* of the .npy file; NULL for raw */
     size_t header_size;
+    cli_out *sink;
 } job;
 
 /* ---------------------------------------------------------------- which tensor, which part */
@@ -54,39 +53,28 @@ static void suggest(cli *c, const char *operand, const sft_catalog *catalog, con
 static bool find_tensor(job *j, const char *what) {
     const size_t len = strlen(what);
     const char *bracket = strrchr(what, '[');
-    sft_error err;
+    size_t name_len = len;
 
-    j->tensor = sft_catalog_find(j->catalog, what, len);
-    if (j->tensor != NULL) {
-        return true;
+    j->pick.tensor = sft_catalog_find(j->catalog, what, len);
+    if (j->pick.tensor == NULL && bracket != NULL && what[len - 1] == ']') {
+        name_len = (size_t)(bracket - what);
+        j->pick.tensor = sft_catalog_find(j->catalog, what, name_len);
+        j->pick.ranges = bracket + 1;
+        j->pick.ranges_len = len - name_len - 2;
     }
-    if (bracket == NULL || what[len - 1] != ']') {
-        suggest(j->c, j->operand, j->catalog, what, len);
-        return false;
-    }
-    const size_t name_len = (size_t)(bracket - what);
-    const size_t text_len = len - name_len - 2;
-    j->tensor = sft_catalog_find(j->catalog, what, name_len);
-    if (j->tensor == NULL) {
+    if (j->pick.tensor == NULL) {
         suggest(j->c, j->operand, j->catalog, what, name_len);
-        return false;
     }
-    j->slices = cli_alloc(text_len + 2, sizeof *j->slices);
-    if (sft_slice_parse(bracket + 1, text_len, j->slices, text_len + 2, &j->read.slice_count,
-                        &err) != SFT_OK) {
-        cli_usage(j->c, "%s: %s", bracket, err.message);
-        return false;
-    }
-    j->read.slices = j->slices;
-    return true;
+    return j->pick.tensor != NULL;
 }
 
 static bool find_dtype(job *j) {
     const char *name = cli_text(j->c, "dtype");
 
+    j->dtype = j->pick.tensor->dtype;
     if (name != NULL) {
-        j->read.dtype = sft_dtype_find(name, strlen(name));
-        if (j->read.dtype == NULL) {
+        j->dtype = sft_dtype_find(name, strlen(name));
+        if (j->dtype == NULL) {
             cli_usage(j->c, "--dtype: \"%s\" is no element type; F32, BF16, I64 ... are", name);
             return false;
         }
@@ -94,24 +82,48 @@ static bool find_dtype(job *j) {
     return true;
 }
 
+static bool make_header(job *j) {
+    const sft_tensor *t = j->pick.tensor;
+    uint64_t *shape = cli_alloc(t->rank, sizeof *shape);
+    uint32_t rank = 0;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (j->view.dims[d].dropped == 0) {
+            shape[rank++] = j->view.dims[d].count;
+        }
+    }
+    j->header = cli_npy_header(j->dtype, shape, rank, &j->header_size);
+    free(shape);
+    if (j->header == NULL) {
+        cli_usage(j->c, "numpy has no element type for %s: use --dtype F32, or --format raw",
+                  j->dtype->name);
+    }
+    return j->header != NULL;
+}
+
+/* Elements of a block: such that it is about CLI_BLOCK_BYTES in the wider of the two types. */
+static size_t block_elements(const job *j) {
+    const uint32_t a = (sft_dtype_bits(j->pick.tensor->dtype) + 7) / 8;
+    const uint32_t b = (sft_dtype_bits(j->dtype) + 7) / 8;
+    return CLI_BLOCK_BYTES / 8 * (8 / (a > b ? a : b)); /* a, b: 1, 2, 4 or 8; a multiple of 8 */
+}
+
 static bool resolve(job *j) {
-    const sft_dtype *dtype = j->read.dtype != NULL ? j->read.dtype : j->tensor->dtype;
+    const sft_tensor *t = j->pick.tensor;
     sft_error err;
 
-    j->shape = cli_alloc((size_t)j->tensor->rank + 1, sizeof *j->shape);
-    if (sft_tensor_result(j->tensor, &j->read, j->shape, &j->rank, &j->nbytes, &err) != SFT_OK) {
+    sft_status status = cli_view_init(&j->view, j->catalog, t, &j->pick, block_elements(j), &err);
+    if (status == SFT_OK) {
+        status = sft_dtype_bytes(j->dtype, j->view.elements, &j->nbytes, &err);
+    }
+    if (status == SFT_OK && j->dtype->id != t->dtype->id) { /* can it be cast at all? */
+        status = sft_convert(NULL, j->dtype, NULL, t->dtype, 0, 0, &err);
+    }
+    if (status != SFT_OK) {
         cli_fail(j->c, j->operand, &err);
         return false;
     }
-    if (j->npy) {
-        j->header = cli_npy_header(dtype, j->shape, j->rank, &j->header_size);
-        if (j->header == NULL) {
-            cli_usage(j->c, "numpy has no element type for %s: use --dtype F32, or --format raw",
-                      dtype->name);
-            return false;
-        }
-    }
-    return true;
+    return !j->npy || make_header(j);
 }
 
 /* ---------------------------------------------------------------- where to */
@@ -139,11 +151,37 @@ static bool choose_output(job *j) {
         cli_usage(c, "standard output is a terminal: name a file, or use --force");
         return false;
     }
-    if (!to_stdout && strcmp(j->operand, "-") != 0 && cli_sys_same_file(j->operand, j->output)) {
-        cli_usage(c, "%s: output and input are the same file", j->output);
-        return false;
+    return true;
+}
+
+/* Writing over what is being read would lose a model for a tensor. */
+static bool is_other_file(job *j) {
+    for (size_t i = 0; i < sft_catalog_file_count(j->catalog); i++) {
+        if (strcmp(j->operand, "-") != 0 &&
+            cli_sys_same_file(sft_catalog_file_at(j->catalog, i)->path, j->output)) {
+            cli_usage(j->c, "%s: output and input are the same file", j->output);
+            return false;
+        }
     }
     return true;
+}
+
+/* Before the work, not after it. */
+static bool is_free(job *j) {
+    const cli_kind kind = cli_sys_kind(j->output);
+    sft_error err;
+
+    if (kind == CLI_KIND_FOLDER || kind == CLI_KIND_OTHER) {
+        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
+                            "not a regular file%s",
+                            kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
+    } else if (kind == CLI_KIND_FILE && !j->c->force) {
+        (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "the file exists");
+    } else {
+        return true;
+    }
+    cli_fail(j->c, j->output, &err);
+    return false;
 }
 
 static void fail_output(job *j, int error) {
@@ -161,63 +199,89 @@ static void fail_output(job *j, int error) {
 
 /* ---------------------------------------------------------------- the bytes */
 
-static sft_status run_plan(job *j, sft_target *target, sft_error *err) {
-    sft_plan *plan;
-    sft_run_options options;
-    uint32_t index;
+/* A slot's room: this, scratch, the block as it lies in the file, the block as it is wanted. */
+typedef struct block {
+    const char *data;
+    uint64_t size;
+} block;
 
-    sft_status status = sft_plan_create(&plan, NULL, err);
-    if (status != SFT_OK) {
-        return status;
+static size_t rounded(size_t size) {
+    return (size + 63) / 64 * 64;
+}
+
+static size_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
+    return (size_t)(elements / dtype->block_elements * dtype->block_bytes) + dtype->block_bytes;
+}
+
+static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
+    const job *j = ctx;
+    const sft_dtype *from = j->pick.tensor->dtype;
+    block *b = slot->room;
+    char *scratch = (char *)slot->room + rounded(sizeof *b);
+    char *read = scratch + rounded(cli_view_scratch(&j->view));
+    char *cast = read + rounded(bytes_of(from, j->view.block));
+    size_t n = 0;
+
+    sft_status status = cli_view_read_block(&j->view, unit, read, bytes_of(from, j->view.block),
+                                            scratch, &n, &slot->err);
+    b->data = read;
+    if (status == SFT_OK && from->id != j->dtype->id) {
+        status = sft_convert(cast, j->dtype, read, from, n, 0, &slot->err);
+        b->data = cast;
     }
-    SFT_INIT(&options);
-    options.control = cli_control(j->c, "writing");
-    options.pool = cli_pool(j->c);
-    status = sft_plan_add_target(plan, target, &index, err);
     if (status == SFT_OK) {
-        status =
-            sft_plan_add_tensor(plan, j->catalog, j->tensor, &j->read, index, j->header_size, err);
+        status = sft_dtype_bytes(j->dtype, n, &b->size, &slot->err);
     }
-    if (status == SFT_OK) {
-        status = sft_plan_run(plan, &options, err);
-    }
-    cli_control_end(j->c);
-    sft_plan_free(plan);
     return status;
 }
 
-static sft_status write_to(job *j, sft_target *target, sft_error *err) {
-    if (j->header != NULL) {
-        const sft_status status = sft_target_write(target, 0, j->header, j->header_size, err);
-        if (status != SFT_OK) {
-            return status;
-        }
-    }
-    return run_plan(j, target, err);
+static sft_status write_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    job *j = ctx;
+    const block *b = slot->room;
+
+    (void)unit;
+    cli_put(j->sink, b->data, (size_t)b->size);
+    *bytes = b->size;
+    return j->sink->closed ? sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0,
+                                           "the output failed")
+                           : SFT_OK;
+}
+
+/* Header and blocks into the sink. Failures of the sink itself are left to the caller. */
+static sft_status write_all(job *j, sft_error *err) {
+    const cli_job work = {
+        .label = "writing",
+        .count = j->view.units,
+        .total_bytes = j->nbytes,
+        .room_bytes = rounded(sizeof(block)) + rounded(cli_view_scratch(&j->view)) +
+                      rounded(bytes_of(j->pick.tensor->dtype, j->view.block)) +
+                      rounded(bytes_of(j->dtype, j->view.block)),
+        .work = read_block,
+        .merge = write_block,
+        .ctx = j,
+    };
+
+    cli_put(j->sink, j->header, j->header_size);
+    const sft_status status = cli_run_job(j->c, &work, err);
+    cli_flush(j->sink);
+    return status;
 }
 
 static void write_stdout(job *j) {
-    sft_target *target;
     sft_error err;
 
-    sft_status status = sft_target_open_stream(&target, 1, NULL, &err);
-    if (status == SFT_OK) {
-        status = write_to(j, target, &err);
-        sft_target_close(target);
-    }
-    if (status != SFT_OK && !(status == SFT_E_IO && cli_sys_pipe_closed(err.sys))) {
-        cli_fail(j->c, status == SFT_E_IO ? NULL : j->operand, &err);
+    j->sink = &j->c->out; /* main reports what goes wrong with it */
+    if (write_all(j, &err) != SFT_OK && !j->sink->closed) {
+        cli_fail(j->c, j->operand, &err);
     }
 }
 
 static void write_file(job *j) {
     cli_sys_file file;
-    sft_target *target;
+    cli_out *sink;
     sft_error err;
 
-    if (!j->c->force && cli_sys_kind(j->output) == CLI_KIND_FILE) { /* before the work, not after */
-        (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "the file exists");
-        cli_fail(j->c, j->output, &err);
+    if (!is_other_file(j) || !is_free(j)) {
         return;
     }
     int error = cli_sys_create(&file, j->output);
@@ -225,28 +289,29 @@ static void write_file(job *j) {
         fail_output(j, error);
         return;
     }
-    sft_status status = sft_target_open_fd(&target, file.fd, NULL, &err);
-    if (status == SFT_OK) {
-        status = write_to(j, target, &err);
-        sft_target_close(target);
-    }
-    if (status != SFT_OK) {
+    sink = cli_alloc(1, sizeof *sink);
+    sink->fd = file.fd;
+    j->sink = sink;
+    const sft_status status = write_all(j, &err);
+    error = sink->failed;
+    if (status == SFT_OK && error == 0 && !sink->closed) {
+        error = cli_sys_commit(&file, j->c->force);
+    } else {
         cli_sys_discard(&file);
-        cli_fail(j->c, j->operand, &err);
-        return;
     }
-    error = cli_sys_commit(&file, j->c->force);
+    free(sink);
     if (error != 0) {
         fail_output(j, error);
-        return;
+    } else if (status != SFT_OK) {
+        cli_fail(j->c, j->operand, &err);
+    } else {
+        cli_note(j->c, j->output, "%llu bytes", (unsigned long long)(j->nbytes + j->header_size));
     }
-    cli_note(j->c, j->output, "%llu bytes", (unsigned long long)(j->nbytes + j->header_size));
 }
 
 static void run(cli *c) {
     job j = {.c = c, .operand = c->operands[0], .output = cli_text(c, "output")};
 
-    SFT_INIT(&j.read);
     if (j.output == NULL) {
         cli_usage(c, "where to? -o FILE.npy, -o FILE.bin, or -o - for standard output");
         return;
@@ -262,8 +327,7 @@ static void run(cli *c) {
         }
     }
     free(j.header);
-    free(j.shape);
-    free(j.slices);
+    cli_view_reset(&j.view);
     sft_catalog_close(j.catalog);
 }
 
