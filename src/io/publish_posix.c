@@ -155,6 +155,8 @@ static sft_status find_target(sft__publish *p, sft_error *err) {
         }
         if (!linked && fstatat(p->folder, p->base, &followed, 0) == 0) {
             SFT_TRY(check_target(p, &followed, err));
+        } else if (!linked && errno != ENOENT) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot follow \"%s\"", p->path);
         }
         linked = true;
         cur = read_link(p, cur, folder_len, st.st_size > 0 ? (size_t)st.st_size : 0);
@@ -289,11 +291,8 @@ static sft_status take_over_mode(sft__publish *p, sft_error *err) {
             (void)ignored; /* best effort: only root may give files away */
         }
     }
+    /* Where a file system has no modes, all files have the same and there is nothing to set. */
     if (((uint32_t)st.st_mode & 0777u) == mode || fchmod(p->file, (mode_t)mode) == 0) {
-        return SFT_OK;
-    }
-    /* A file system without modes: fine as long as nobody may do more than before. */
-    if (!asked && ((uint32_t)st.st_mode & 0777u & ~mode) == 0) {
         return SFT_OK;
     }
     return sft__fail_sys(err, SFT_E_IO, errno, "cannot set the mode of the new file for \"%s\"",

@@ -12,7 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef SFT_FILES_SHARED /* the program has several files and defines it in one */
+extern char scratch[256];
+#else
 static char scratch[256];
+#endif
 
 /* A path in the scratch folder, in one of eight rotating buffers. */
 static inline const char *in_scratch(const char *name) {
@@ -23,10 +27,14 @@ static inline const char *in_scratch(const char *name) {
     return path;
 }
 
+static inline int scratch_make_in(const char *folder) {
+    (void)snprintf(scratch, sizeof scratch, "%s/sft-test-XXXXXX", folder);
+    return mkdtemp(scratch) == NULL ? -1 : 0;
+}
+
 static inline int scratch_make(void **state) {
     (void)state;
-    (void)snprintf(scratch, sizeof scratch, "/tmp/sft-test-XXXXXX");
-    return mkdtemp(scratch) == NULL ? -1 : 0;
+    return scratch_make_in("/tmp");
 }
 
 /* Entries of the scratch folder; removes them if asked to. */
