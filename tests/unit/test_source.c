@@ -514,6 +514,64 @@ static void a_batch_needs_no_callback(void **state) {
     sft_source_close(s);
 }
 
+static sft_status own_read_many(void *self, const sft_io_range *ranges, size_t count,
+                                sft_io_done done, void *done_ctx, const sft_control *control,
+                                sft_error *err) {
+    own *o = self;
+    sft_status first = SFT_OK;
+    o->seen++;
+    assert_null(control);
+    for (size_t i = count; i-- > 0;) { /* backwards: any order is allowed */
+        sft_error e;
+        const sft_status st = own_read(self, ranges[i].offset, ranges[i].data, ranges[i].size, &e);
+        done(done_ctx, i, st, st == SFT_OK ? NULL : &e);
+        if (st != SFT_OK && first == SFT_OK) {
+            first = st;
+            *err = e;
+        }
+    }
+    return first;
+}
+
+static void batches_of_ones_own(void **state) {
+    (void)state;
+    const sft_source_vtable vtable = {
+        .struct_size = sizeof vtable, .read_at = own_read, .read_many = own_read_many};
+    uint8_t memory[3][10];
+    sft_io_range ranges[3] = {{5, memory[0], 10}, {50, memory[1], 10}, {90, memory[2], 10}};
+    own o = {0};
+    batch_log log;
+    sft_source *s;
+    sft_error err;
+    assert_int_equal(sft_source_create(&s, &vtable, &o, 100, 0, "own", NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, &err), SFT_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_pattern(memory[i], ranges[i].offset, 10);
+    }
+    memset(&log, 0, sizeof log);
+    o.fail_at = o.reads + 2;
+    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err), SFT_E_HTTP);
+    assert_int_equal(log.order[0], 2);
+    assert_int_equal(log.status[1], SFT_E_HTTP);
+    assert_int_equal(log.total, 3);
+    assert_int_equal(o.seen, 2);
+    /* what is outside does not reach it */
+    memset(&log, 0, sizeof log);
+    ranges[1].offset = 91;
+    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err),
+                     SFT_E_TRUNCATED);
+    ranges[1].offset = 50;
+    ranges[1].data = NULL;
+    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err), SFT_E_ARG);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(log.calls[i], 2);
+    }
+    assert_int_equal(o.seen, 2);
+    assert_int_equal(sft_source_read_many(s, ranges, 0, log_done, &log, NULL, &err), SFT_OK);
+    assert_int_equal(o.seen, 2);
+    sft_source_close(s);
+}
+
 static sft_status must_not_run(void *self, uint64_t offset, size_t size, const void **data,
                                sft_error *err) {
     (void)offset, (void)size, (void)data, (void)err;
@@ -728,6 +786,54 @@ static void positioned_writes(void **state) {
     assert_int_equal(err.offset, 4);
 }
 
+typedef struct seen_names {
+    size_t count;
+    size_t stop_at;
+    bool b;
+} seen_names;
+
+static sft_status see_name(void *ctx, const char *name, size_t len, sft_error *err) {
+    seen_names *seen = ctx;
+    assert_int_equal(strlen(name), len);
+    seen->b = seen->b || strcmp(name, "b\nb") == 0;
+    return ++seen->count == seen->stop_at ? sft__fail(err, SFT_E_LIMIT, "enough") : SFT_OK;
+}
+
+static void folders_and_facts(void **state) {
+    (void)state;
+    seen_names seen = {0};
+    sft__stat st;
+    sft_error err;
+    bool exists;
+    assert_int_equal(mkdir(in_folder(tmp, "facts"), 0700), 0);
+    write_file(in_folder(tmp, "facts/a"), "1234", 4);
+    write_file(in_folder(tmp, "facts/b\nb"), "", 0);
+    assert_int_equal(symlink("gone", in_folder(tmp, "facts/.c")), 0);
+    assert_int_equal(sft__folder_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_OK);
+    assert_int_equal(seen.count, 3);
+    assert_true(seen.b);
+    seen = (seen_names){.stop_at = 2};
+    assert_int_equal(sft__folder_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_E_LIMIT);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(sft__folder_list(in_folder(tmp, "none"), see_name, &seen, &err), SFT_E_IO);
+    assert_int_equal(err.sys, ENOENT);
+    assert_int_equal(sft__folder_list(in_folder(tmp, "facts/a"), see_name, &seen, &err), SFT_E_IO);
+    assert_int_equal(err.sys, ENOTDIR);
+
+    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/a"), &exists, &st, &err), SFT_OK);
+    assert_true(exists && st.regular && !st.folder);
+    assert_int_equal(st.size, 4);
+    assert_int_equal(sft__path_stat(in_folder(tmp, "facts"), &exists, &st, &err), SFT_OK);
+    assert_true(exists && !st.regular && st.folder);
+    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/.c"), &exists, &st, &err), SFT_OK);
+    assert_false(exists);
+    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/a/b"), &exists, &st, &err), SFT_E_IO);
+    assert_int_equal(err.sys, ENOTDIR);
+    assert_string_equal(sft__path_base("a/b/c"), "c");
+    assert_string_equal(sft__path_base("c"), "c");
+    assert_string_equal(sft__path_base("a/"), "");
+}
+
 static void cache_roots(void **state) {
     (void)state;
     static const struct {
@@ -768,12 +874,14 @@ int main(void) {
         cmocka_unit_test(a_stream_is_read_to_its_end),
         cmocka_unit_test(batches_call_done_once_per_range),
         cmocka_unit_test(a_batch_needs_no_callback),
+        cmocka_unit_test(batches_of_ones_own),
         cmocka_unit_test(an_older_vtable_is_honoured),
         cmocka_unit_test(a_silent_failure_gets_a_sentence),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(eight_threads_share_one_source),
         cmocka_unit_test(signals_lose_nothing),
         cmocka_unit_test(positioned_writes),
+        cmocka_unit_test(folders_and_facts),
         cmocka_unit_test(cache_roots),
     };
     return cmocka_run_group_tests_name("source", tests, setup, teardown);
