@@ -40,3 +40,19 @@ p.send_signal(signal.SIGINT)
 print("edit:", p.wait() in (130, 0), p.stderr.read(), os.listdir("edit"))
 print(subprocess.run(["safetensors", "check", "edit/big.safetensors"], capture_output=True).stdout)
 END
+python3 - <<'END'
+# A tensor on its way into a file: all of it or nothing.
+import json, os, signal, struct, subprocess, time
+n = 1 << 30
+text = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
+os.mkdir("get")
+with open("get/big.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    f.truncate(8 + len(text) + n)
+p = subprocess.Popen(["safetensors", "get", "get/big.safetensors", "w", "-o", "get/w.bin"], stderr=subprocess.PIPE)
+time.sleep(0.05)
+p.send_signal(signal.SIGINT)
+code = p.wait()
+whole = os.path.exists("get/w.bin") and os.path.getsize("get/w.bin") == n
+print("get:", code in (130, 0), whole == (code == 0), p.stderr.read(), [f for f in os.listdir("get") if "tmp" in f])
+END
