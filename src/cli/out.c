@@ -34,8 +34,10 @@ void cli_put(cli_out *o, const void *data, size_t size) {
             return;
         }
     }
-    memcpy(o->buffer + o->used, data, size);
-    o->used += size;
+    if (size > 0) { /* data may be NULL if not */
+        memcpy(o->buffer + o->used, data, size);
+        o->used += size;
+    }
 }
 
 void cli_puts(cli_out *o, const char *text) {
