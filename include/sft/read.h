@@ -28,7 +28,9 @@ typedef struct sft_read_options {
     size_t slice_count;
     const sft_dtype *dtype;     /* cast to; NULL: the tensor's own */
     const int64_t *dst_strides; /* bytes, one per dimension of the result; NULL: packed row-major.
-                                   May be negative (dst points at element 0) but not for sub-byte types */
+                                   May be negative (dst points at element 0), not 0 where there are two
+                                   or more elements. Types of several elements per block: the last is
+                                   block_bytes, the others positive multiples of it */
     const sft_pool *pool;       /* NULL: the calling thread alone */
     const sft_control *control;
     uint32_t flags; /* SFT_READ_* */
@@ -132,7 +134,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_plan_add_source(sft_plan *plan, const sft_
                                                       uint32_t *index, sft_error *err);
 SFT_API SFT_MUST_CHECK sft_status sft_plan_add_target(sft_plan *plan, sft_target *target,
                                                       uint32_t *index, sft_error *err);
-/* Adds the moves that bring a tensor (or the slice and cast in options) to dst_offset of a target. */
+/* Adds the moves that bring a tensor (or the slice and cast in options; pool and control are not used) to
+ * dst_offset of a target, where element 0 of the result goes. SFT_E_RANGE if it does not fit there. */
 SFT_API SFT_MUST_CHECK sft_status sft_plan_add_tensor(sft_plan *plan, const sft_catalog *catalog,
                                                       const sft_tensor *tensor,
                                                       const sft_read_options *options, uint32_t target,
@@ -141,9 +144,13 @@ SFT_API SFT_MUST_CHECK sft_status sft_plan_add_tensor(sft_plan *plan, const sft_
 SFT_API SFT_MUST_CHECK sft_status sft_plan_add_move(sft_plan *plan, const sft_move *move,
                                                     sft_error *err);
 SFT_API size_t sft_plan_count(const sft_plan *plan);
+/* Valid until the next move is added; NULL past the end. */
 SFT_API const sft_move *sft_plan_at(const sft_plan *plan, size_t index);
 SFT_API void sft_plan_cost_get(const sft_plan *plan, sft_plan_cost *cost);
-/* Carries the plan out. May be run again. On failure, what targets hold is unspecified. */
+/* Carries the plan out. May be run again. On failure, what targets hold is unspecified.
+ * SFT_E_OVERLAP if two moves that write without gaps meet; strided moves that interleave are the caller's
+ * to keep apart. What goes to one ordered target is done in the order of the target, what comes from one
+ * sequential source in the order of the source. */
 SFT_API SFT_MUST_CHECK sft_status sft_plan_run(sft_plan *plan, const sft_run_options *options,
                                                sft_error *err);
 SFT_API void sft_plan_free(sft_plan *plan); /* NULL is fine */

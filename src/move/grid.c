@@ -37,13 +37,25 @@ void sft__grid_coalesce(sft__grid *g) {
     }
 }
 
+static void grid_turn(sft__grid *g, uint32_t d) {
+    g->src += (g->count[d] - 1) * (uint64_t)g->src_stride[d];
+    g->dst += (g->count[d] - 1) * (uint64_t)g->dst_stride[d];
+    g->src_stride[d] = (int64_t)(0 - (uint64_t)g->src_stride[d]);
+    g->dst_stride[d] = (int64_t)(0 - (uint64_t)g->dst_stride[d]);
+}
+
 void sft__grid_src_ascending(sft__grid *g) {
     for (uint32_t d = 0; d < g->rank; d++) {
         if (g->src_stride[d] < 0) {
-            g->src += (g->count[d] - 1) * (uint64_t)g->src_stride[d];
-            g->dst += (g->count[d] - 1) * (uint64_t)g->dst_stride[d];
-            g->src_stride[d] = (int64_t)(0 - (uint64_t)g->src_stride[d]);
-            g->dst_stride[d] = (int64_t)(0 - (uint64_t)g->dst_stride[d]);
+            grid_turn(g, d);
+        }
+    }
+}
+
+void sft__grid_dst_ascending(sft__grid *g) {
+    for (uint32_t d = 0; d < g->rank; d++) {
+        if (g->dst_stride[d] < 0) {
+            grid_turn(g, d);
         }
     }
 }
@@ -107,6 +119,23 @@ bool sft__grid_dst_packed(const sft__grid *g) {
 
 bool sft__grid_src_packed(const sft__grid *g) {
     return grid_packed(g, g->src_stride, g->src_block);
+}
+
+void sft__grid_pack_dst(sft__grid *g) {
+    uint64_t stride = g->dst_block;
+    for (uint32_t d = g->rank; d-- > 0;) {
+        g->dst_stride[d] = (int64_t)stride;
+        stride *= g->count[d];
+    }
+    g->dst = 0;
+}
+
+uint64_t sft__grid_src_span(const sft__grid *g) {
+    uint64_t span = g->src_block;
+    for (uint32_t d = 0; d < g->rank; d++) {
+        span += (g->count[d] - 1) * (uint64_t)g->src_stride[d];
+    }
+    return span;
 }
 
 /* ---------------------------------------------------------------- parts */

@@ -241,6 +241,9 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
         way->bounce = MOVER_BOUNCE_REMOTE;
         way->gap = MOVER_GAP_REMOTE;
     }
+    if (m->bounce_max != 0 && m->bounce_max < way->bounce) {
+        way->bounce = m->bounce_max;
+    }
     mover_way_find(m, g, way);
 }
 
@@ -252,10 +255,7 @@ static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft
     if (part->rank == 0 && part->src_block > way->bounce) {
         return mover_through(m, part, dst, bounce, (size_t)way->bounce, err);
     }
-    uint64_t span = part->src_block;
-    for (uint32_t d = 0; d < part->rank; d++) {
-        span += (part->count[d] - 1) * (uint64_t)part->src_stride[d];
-    }
+    const uint64_t span = sft__grid_src_span(part);
     SFT_TRY(sft_source_read(m->source, part->src, bounce, (size_t)span, err));
     part->src = 0;
     return mover_memory(m, part, dst, bounce, err);
@@ -311,13 +311,13 @@ sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_e
     mover_way_init(m, g, &way);
     if (way.dim < g->rank || m->kernel != SFT_KERNEL_COPY) {
         size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
-        bounce = sft__alloc(NULL, size);
+        bounce = sft__alloc(m->allocator, size);
         if (bounce == NULL) {
             return sft__fail_nomem(err, size);
         }
     }
     status = mover_read_parts(m, &way, g, dst, bounce, err);
-    sft__free(NULL, bounce, size);
+    sft__free(m->allocator, bounce, size);
     return status;
 }
 

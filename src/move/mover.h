@@ -18,6 +18,8 @@ typedef struct sft__mover {
     const sft_dtype *dst_dtype;
     uint32_t kernel; /* sft_kernel */
     uint32_t convert_flags;
+    uint64_t bounce_max;            /* largest buffer of its own, 0: what it likes best */
+    const sft_allocator *allocator; /* of the buffer */
     sft__watch *watch;
 } sft__mover;
 

@@ -10,8 +10,18 @@
 #include "unit/cm.h"
 
 #include <stdbool.h>
+#include <unistd.h>
 
 #include <sft/extend.h>
+
+/* A file name of this process: tests run side by side in one folder. */
+static inline const char *tmp_path(const char *suffix) {
+    static char paths[4][96];
+    static unsigned next;
+    char *p = paths[next++ % 4];
+    (void)snprintf(p, sizeof paths[0], "move-%ld.%s", (long)getpid(), suffix);
+    return p;
+}
 
 static uint64_t rnd_state = 1;
 
@@ -108,7 +118,7 @@ static inline sft_catalog *own_open(own_source *o, const uint8_t *data, size_t s
 
 /* A file on disk that is removed when the catalog closes it (the caller closes). */
 static inline sft_catalog *file_open(const uint8_t *data, size_t size, sft_access access) {
-    const char *path = "move_util.tmp.safetensors";
+    const char *path = tmp_path("safetensors");
     FILE *f = fopen(path, "wb");
     sft_catalog *catalog;
     sft_open_options o;

@@ -6,7 +6,6 @@
 #include "unit/cm.h"
 
 #include "unit/move_util.h"
-#include <unistd.h>
 
 enum { RANK = 8 };
 
@@ -518,7 +517,7 @@ static void truncated_files_are_errors(void **state) {
     ok(sft_tensor_borrow(catalog, sft_catalog_at(catalog, 0), &lent, &lent_size, &err), &err);
     assert_int_equal(lent_size, 4000000);
     assert_memory_equal(lent, file + size - 4000000, 4000000);
-    assert_int_equal(truncate("move_util.tmp.safetensors", 1000000), 0);
+    assert_int_equal(truncate(tmp_path("safetensors"), 1000000), 0);
     sft_read_options o;
     SFT_INIT(&o);
     const sft_tensor *t = sft_catalog_at(catalog, 0);
@@ -596,6 +595,6 @@ int main(void) {
         cmocka_unit_test(arguments_are_checked),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)remove("move_util.tmp.safetensors");
+    (void)remove(tmp_path("safetensors"));
     return failed;
 }

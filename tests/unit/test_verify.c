@@ -8,9 +8,6 @@
 #include "unit/move_util.h"
 #include <sft/digest.h>
 
-static const char path[] = "verify.tmp.safetensors";
-static const char sidecar[] = "verify.tmp.safetensors.digests.json";
-
 enum { COUNT = 5 };
 static uint8_t data[COUNT][3000];
 static const struct {
@@ -47,7 +44,7 @@ static void save(uint32_t digests, uint32_t flags, sft_order order) {
     o.flags = flags;
     o.order = order;
     o.durability = SFT_DURABLE_NONE;
-    ok(sft_save(path, tensors, COUNT, &meta, 1, &o, &err), &err);
+    ok(sft_save(tmp_path("safetensors"), tensors, COUNT, &meta, 1, &o, &err), &err);
 }
 
 typedef struct seen {
@@ -79,7 +76,7 @@ static sft_status verify(uint32_t digests, seen *s, sft_verify_result *r, sft_er
     if (s != NULL) {
         memset(s, 0, sizeof *s);
     }
-    ok(sft_catalog_open(&catalog, path, NULL, err), err);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, err), err);
     const sft_status status = sft_catalog_verify(catalog, &o, r, err);
     sft_catalog_close(catalog);
     return status;
@@ -89,7 +86,7 @@ static sft_status verify(uint32_t digests, seen *s, sft_verify_result *r, sft_er
 static uint64_t place(const char *name) {
     sft_catalog *catalog;
     sft_error err;
-    ok(sft_catalog_open(&catalog, path, NULL, &err), &err);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, &err), &err);
     const sft_tensor *t = sft_catalog_find(catalog, name, strlen(name));
     assert_non_null(t);
     const uint64_t at = t->pieces[0].offset;
@@ -130,7 +127,7 @@ static void intact_files_pass(void **state) {
                     const sft_status status = verify(ask, NULL, NULL, &err);
                     assert_int_equal(status, (digests & ask) != 0 ? SFT_OK : SFT_E_NOT_FOUND);
                 }
-                (void)remove(sidecar);
+                (void)remove(tmp_path("safetensors.digests.json"));
             }
         }
     }
@@ -152,7 +149,8 @@ static void damage_is_named(void **state) {
                 char range[64];
                 save(digests, 0, SFT_ORDER_REFERENCE);
                 const uint64_t at = place(made[i].name);
-                flip(path, at + (end ? made[i].nbytes - 1 : 0), (uint8_t)(1u << i));
+                flip(tmp_path("safetensors"), at + (end ? made[i].nbytes - 1 : 0),
+                     (uint8_t)(1u << i));
                 assert_int_equal(verify(0, &s, &r, &err), SFT_E_MISMATCH);
                 assert_int_equal(r.checked, COUNT);
                 assert_int_equal(r.damaged, 1);
@@ -192,7 +190,7 @@ static uint32_t crc_number(uint32_t crc, uint64_t v) {
 /* A file with the given value of sft.crc32c. */
 static void write_by_hand(const char *value) {
     char head[1024];
-    FILE *f = fopen(path, "wb");
+    FILE *f = fopen(tmp_path("safetensors"), "wb");
     const int n =
         snprintf(head, sizeof head,
                  "{\"__metadata__\":{\"sft.crc32c\":\"%s\"},\"b\":{\"dtype\":\"U8\",\"shape\":[2],"
@@ -245,7 +243,7 @@ static void records_by_hand(void **state) {
 }
 
 static void put_sidecar(const char *text) {
-    FILE *f = fopen(sidecar, "wb");
+    FILE *f = fopen(tmp_path("safetensors.digests.json"), "wb");
     assert_non_null(f);
     (void)fwrite(text, 1, strlen(text), f);
     assert_int_equal(fclose(f), 0);
@@ -262,7 +260,7 @@ static void sidecars_by_hand(void **state) {
     size_t size;
     rnd_state = 33;
     uint8_t *file = one_tensor_file(sft_dtype_get(SFT_U8), &shape, 1, 4, 0, &size);
-    FILE *f = fopen(path, "wb");
+    FILE *f = fopen(tmp_path("safetensors"), "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(file, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
@@ -312,7 +310,7 @@ static void sidecars_by_hand(void **state) {
     assert_int_equal(sft_catalog_verify(catalog, NULL, NULL, &err), SFT_E_NOT_FOUND);
     sft_catalog_close(catalog);
     free(file);
-    (void)remove(sidecar);
+    (void)remove(tmp_path("safetensors.digests.json"));
 }
 
 static void unreadable_tensors_are_reported(void **state) {
@@ -324,7 +322,7 @@ static void unreadable_tensors_are_reported(void **state) {
     sft_verify_options o;
     save(SFT_DIGEST_CRC32C, 0, SFT_ORDER_DECLARED);
     const uint64_t at = place("w");
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen(tmp_path("safetensors"), "rb");
     uint8_t file[8192];
     assert_non_null(f);
     const size_t size = fread(file, 1, sizeof file, f);
@@ -352,11 +350,11 @@ static void content_hash_is_of_the_content(void **state) {
     uint8_t other[32];
     ok(sft_pool_create(&pool, 3, NULL, &err), &err);
     save(0, 0, SFT_ORDER_REFERENCE);
-    ok(sft_catalog_open(&catalog, path, NULL, &err), &err);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, &err), &err);
     ok(sft_catalog_content_hash(catalog, first, NULL, NULL, &err), &err);
     sft_catalog_close(catalog);
     save(3, 0, SFT_ORDER_DECLARED);
-    ok(sft_catalog_open(&catalog, path, NULL, &err), &err);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, &err), &err);
     ok(sft_catalog_content_hash(catalog, other, pool, NULL, &err), &err);
     sft_catalog_close(catalog);
     assert_memory_equal(first, other, 32);
@@ -396,8 +394,8 @@ static void content_hash_is_of_the_content(void **state) {
     sft_sha256_final(&all, other);
     assert_memory_equal(first, other, 32);
 
-    flip(path, place("z"), 1);
-    ok(sft_catalog_open(&catalog, path, NULL, &err), &err);
+    flip(tmp_path("safetensors"), place("z"), 1);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, &err), &err);
     ok(sft_catalog_content_hash(catalog, other, NULL, NULL, &err), &err);
     assert_memory_not_equal(first, other, 32);
     const sft_tensor *t = sft_catalog_find(catalog, "w", 1);
@@ -430,7 +428,7 @@ static void cancelling_and_arguments(void **state) {
     int left = 0;
     uint8_t digest[32];
     save(1, 0, SFT_ORDER_REFERENCE);
-    ok(sft_catalog_open(&catalog, path, NULL, &err), &err);
+    ok(sft_catalog_open(&catalog, tmp_path("safetensors"), NULL, &err), &err);
     SFT_INIT(&o);
     SFT_INIT(&control);
     control.poll = cancel_now;
@@ -513,7 +511,7 @@ int main(void) {
         cmocka_unit_test(stretches_of_large_tensors),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)remove(path);
-    (void)remove(sidecar);
+    (void)remove(tmp_path("safetensors"));
+    (void)remove(tmp_path("safetensors.digests.json"));
     return failed;
 }
