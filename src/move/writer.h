@@ -18,6 +18,8 @@ typedef enum sft__writer_state {
     SFT__WRITER_DONE  /* committed, failed or cancelled: only free is left */
 } sft__writer_state;
 
+enum { SFT__WRITER_CHUNK = 16 << 10 };
+
 /* One tensor's bytes as they come. */
 typedef struct sft__intake {
     sft__cover cover;
@@ -41,6 +43,13 @@ struct sft_writer {
     sft__writer_state state;
     sft__intake *intakes;  /* by declaration index, from start on */
     uint64_t stream_bytes; /* put into the stream's data section so far */
+    /* The end of the last put that does not fill a chunk of the file: it waits for the next put, so
+     * that chunks are written whole, which page caches take a third faster. At most one put at a
+     * time takes it and leaves a new one (held). */
+    uint8_t carry[SFT__WRITER_CHUNK];
+    size_t carry_len;
+    uint64_t carry_end; /* in the file */
+    bool carry_held;
     sft__meter meter;
 };
 

@@ -91,6 +91,15 @@ static sft_status finish_digests(sft_writer *w, sft_error *err) {
     return st;
 }
 
+static sft_status flush_carry(sft_writer *w, sft_error *err) {
+    const sft__span rest = {w->carry, w->carry_len};
+
+    if (w->carry_len == 0) {
+        return SFT_OK;
+    }
+    return sft__publish_write(w->publish, w->carry_end - w->carry_len, &rest, 1, err);
+}
+
 static sft_status commit(sft_writer *w, sft_error *err) {
     sft__span header;
 
@@ -106,6 +115,7 @@ static sft_status commit(sft_writer *w, sft_error *err) {
         return check_stream_complete(w, err);
     }
     SFT_TRY(check_complete(w, err));
+    SFT_TRY(flush_carry(w, err));
     SFT_TRY(finish_digests(w, err));
     SFT_TRY(sft__set_seal(&w->set, err));
     header = (sft__span){w->set.header.data, w->set.header.len};

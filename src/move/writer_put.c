@@ -15,7 +15,13 @@ typedef struct put {
     size_t size;
     bool hash; /* this put feeds the tensor's SHA-256 */
     uint32_t crc;
+    bool carries;    /* this put holds the writer's carry */
+    size_t head_len; /* bytes of the carry that go in front of this put's */
 } put;
+
+static uint64_t file_offset(const put *p) {
+    return p->w->set.data_offset + p->w->set.entries[p->index].begin + p->offset;
+}
 
 static sft_status check_put(const put *p, sft_error *err) {
     const sft__set *set = &p->w->set;
@@ -67,11 +73,24 @@ static sft_status claim(put *p, sft_error *err) {
     }
 }
 
+/* Lock held. A put that goes on where the carry ends takes it; any put may leave one if there is
+ * none. */
+static void take_carry(put *p) {
+    sft_writer *w = p->w;
+
+    p->carries = !w->carry_held && (w->carry_len == 0 || w->carry_end == file_offset(p));
+    if (p->carries) {
+        w->carry_held = true;
+        p->head_len = w->carry_len;
+    }
+}
+
 /* Lock held. Books a put that has been written. */
 static void settle(const put *p) {
     sft_writer *w = p->w;
     sft__intake *in = &w->intakes[p->index];
 
+    w->carry_held = w->carry_held && !p->carries;
     sft__cover_done(&in->cover, p->offset, p->crc);
     if (p->hash) {
         in->sha_bytes += p->size;
@@ -85,27 +104,54 @@ static void settle(const put *p) {
 }
 
 /* Hashes and writes block by block, so that the second one finds the bytes in the cache. */
-static sft_status write_file(put *p, sft_error *err) {
+static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t left,
+                               sft_error *err) {
     const bool digests = p->w->set.crc != NULL || p->hash;
     const size_t step = digests ? SFT__DIGEST_BLOCK : SFT__METER_STEP;
-    const sft__set *set = &p->w->set;
-    uint64_t at = set->data_offset + set->entries[p->index].begin + p->offset;
-    const uint8_t *data = p->data;
-    size_t left = p->size;
+    size_t head = p->head_len;
 
     while (left > 0) {
-        const sft__span part = {data, left < step ? left : step};
-        if (set->crc != NULL) {
-            p->crc = sft_crc32c(p->crc, part.data, part.size);
+        const size_t n = left < step ? left : step;
+        const sft__span parts[2] = {{p->w->carry, head}, {data, n}};
+        if (p->w->set.crc != NULL) {
+            p->crc = sft_crc32c(p->crc, data, n);
         }
         if (p->hash) {
-            sft_sha256_update(p->w->intakes[p->index].sha, part.data, part.size);
+            sft_sha256_update(p->w->intakes[p->index].sha, data, n);
         }
-        SFT_TRY(sft__publish_write(p->w->publish, at, &part, 1, err));
-        SFT_TRY(sft__meter_add(&p->w->meter, part.size, err));
-        data += part.size;
-        at += part.size;
-        left -= part.size;
+        SFT_TRY(sft__publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
+                                   head != 0 ? 2 : 1, err));
+        SFT_TRY(sft__meter_add(&p->w->meter, n, err));
+        head = 0;
+        data += n;
+        at += n;
+        left -= n;
+    }
+    return SFT_OK;
+}
+
+/* What does not fill the last chunk goes into the carry, if this put holds it. */
+static sft_status write_file(put *p, sft_error *err) {
+    sft_writer *w = p->w;
+    const uint64_t at = file_offset(p);
+    const uint64_t end = at + p->size;
+    const uint64_t whole = end - end % SFT__WRITER_CHUNK;
+    const bool fits = whole <= at; /* no chunk ends here: head and all become the carry */
+    const size_t tail = !p->carries ? 0 : fits ? p->size : (size_t)(end - whole);
+    const uint8_t *last = p->data + (p->size - tail);
+
+    SFT_TRY(write_blocks(p, at, p->data, p->size - tail, err));
+    if (p->carries) {
+        uint8_t *to = w->carry + (fits ? p->head_len : 0);
+        if (w->set.crc != NULL) {
+            p->crc = sft_crc32c(p->crc, last, tail);
+        }
+        if (p->hash) {
+            sft_sha256_update(w->intakes[p->index].sha, last, tail);
+        }
+        memcpy(to, last, tail); /* less than a chunk: all in front of `whole` is written */
+        w->carry_len = (size_t)(to - w->carry) + tail;
+        w->carry_end = end;
     }
     return SFT_OK;
 }
@@ -158,12 +204,16 @@ static sft_status begin(put *p, sft_error *err) {
     if (w->path == NULL) {
         return write_stream(p, err);
     }
-    return p->size > 0 ? claim(p, err) : SFT_OK;
+    if (p->size > 0) {
+        SFT_TRY(claim(p, err));
+        take_carry(p);
+    }
+    return SFT_OK;
 }
 
 sft_status sft_writer_put(sft_writer *writer, uint32_t index, uint64_t offset, const void *data,
                           size_t size, sft_error *err) {
-    put p = {writer, index, offset, data, size, false, 0};
+    put p = {.w = writer, .index = index, .offset = offset, .data = data, .size = size};
     sft_status st;
 
     sft__mutex_lock(&writer->lock);

@@ -105,6 +105,56 @@ static void any_order_gives_the_same_bytes(void **state) {
     assert_int_equal(scratch_list(0), 2);
 }
 
+/* Two tensors, put in order, by turns, with pieces below, at and above the chunk that the writer
+ * keeps whole; now and then one goes astray and the other takes over. */
+static void chunks_meet(void **state) {
+    (void)state;
+    enum { LONG = 150001, CHUNK = 16384 };
+    static char data[2][LONG];
+    static const uint64_t shape[] = {LONG};
+    static const size_t steps[] = {1,         100,       CHUNK - 1,     CHUNK,
+                                   CHUNK + 1, 3 * CHUNK, 3 * CHUNK - 7, 40000};
+    const sft_save_tensor t[] = {{"a", 1, sft_dtype_get(SFT_U8), shape, 1, 0, data[0], LONG},
+                                 {"b", 1, sft_dtype_get(SFT_U8), shape, 1, 0, data[1], LONG}};
+    uint32_t seed = 7;
+    sft_write_options o;
+
+    for (size_t i = 0; i < 2 * LONG; i++) {
+        data[i / LONG][i % LONG] = (char)(i * 31 + i / 251);
+    }
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    for (uint32_t digests = 0; digests < 4; digests++) {
+        o.digests = digests;
+        assert_int_equal(sft_save(in_scratch("want"), t, 2, NULL, 0, &o, NULL), SFT_OK);
+        for (int round = 0; round < 30; round++) {
+            size_t at[2] = {0, 0};
+            sft_writer *w;
+            assert_int_equal(sft_writer_create(&w, in_scratch("got"), &o, NULL), SFT_OK);
+            assert_int_equal(sft_writer_declare(w, "a", 1, t[0].dtype, shape, 1, NULL, NULL),
+                             SFT_OK);
+            assert_int_equal(sft_writer_declare(w, "b", 1, t[1].dtype, shape, 1, NULL, NULL),
+                             SFT_OK);
+            while (at[0] < LONG || at[1] < LONG) {
+                seed = seed * 1664525 + 1013904223;
+                const uint32_t which = at[0] == LONG   ? 1
+                                       : at[1] == LONG ? 0
+                                       : round % 3 == 0
+                                           ? 0
+                                           : (seed >> 9) % (round % 3 == 1 ? 2 : 9) == 0;
+                size_t n = steps[(seed >> 16) % 8];
+                n = n < LONG - at[which] ? n : LONG - at[which];
+                assert_int_equal(
+                    sft_writer_put(w, which, at[which], data[which] + at[which], n, NULL), SFT_OK);
+                at[which] += n;
+            }
+            assert_int_equal(sft_writer_commit(w, NULL), SFT_OK);
+            sft_writer_free(w);
+            assert_same(in_scratch("want"), in_scratch("got"));
+        }
+    }
+}
+
 static void the_layout_is_told(void **state) {
     (void)state;
     sft_writer *w;
@@ -352,6 +402,7 @@ static int fill_group(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(any_order_gives_the_same_bytes, scratch_clear),
+        cmocka_unit_test_teardown(chunks_meet, scratch_clear),
         cmocka_unit_test_teardown(the_layout_is_told, scratch_clear),
         cmocka_unit_test_teardown(each_byte_once, scratch_clear),
         cmocka_unit_test_teardown(empty_files, scratch_clear),
