@@ -18,7 +18,10 @@ build=$3
 work=$4
 cc=${CC:-cc}
 prefix=/opt/sft-odd
-libdir=lib/odd-place
+# where a distribution would put it: lib/x86_64-linux-gnu, lib64
+arch=$($cc -print-multiarch 2>/dev/null || true)
+libdir=${arch:+lib/$arch}
+libdir=${libdir:-lib64}
 moved=$work/moved
 here=$source/tests/package
 model=$source/examples/model
