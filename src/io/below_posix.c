@@ -61,22 +61,31 @@ static int open_beneath(int folder, const char *name) {
 }
 #endif
 
+/* openat, again after a signal. */
+static int open_again(int folder, const char *name, int flags) {
+    int fd;
+    do {
+        fd = openat(folder, name, flags);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 /* Opens base/rest without following a link in rest. rest is a resolved path: plain components. */
 static int open_unlinked(const char *base, const char *rest) {
     char component[NAME_MAX + 1];
-    int at = open(base, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    int at = open_again(AT_FDCWD, base, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
 
     while (at >= 0) {
         const char *slash = strchr(rest, '/');
         const size_t len = slash != NULL ? (size_t)(slash - rest) : strlen(rest);
+        const int folder_only = slash != NULL ? O_DIRECTORY : 0;
         int next = -1;
         if (len > NAME_MAX) {
             errno = ENAMETOOLONG;
         } else {
             memcpy(component, rest, len);
             component[len] = '\0';
-            next =
-                openat(at, component, OPEN_FLAGS | O_NOFOLLOW | (slash != NULL ? O_DIRECTORY : 0));
+            next = open_again(at, component, OPEN_FLAGS | O_NOFOLLOW | folder_only);
         }
         const int sys = errno;
         (void)close(at);

@@ -275,6 +275,102 @@ static sft_status verify(const sft_allocator *a, sft_error *err) {
     return st;
 }
 
+/* ---------------------------------------------------------------- models and streams */
+
+/* Two files and their index; one of the files is a link with an absolute target inside the folder,
+ * which the kernel's own check of links refuses, so that the path is resolved and walked instead.
+ */
+static void model(void) {
+    static const char index[] = "{\"metadata\":{\"total_size\":300002},\"weight_map\":{"
+                                "\"big\":\"1.safetensors\",\"scalar\":\"2.safetensors\"}}";
+    assert_int_equal(sft_save(in_scratch("1.safetensors"), tensors, 1, NULL, 0, NULL, NULL),
+                     SFT_OK);
+    assert_int_equal(sft_save(in_scratch("real"), tensors + 2, 1, NULL, 0, NULL, NULL), SFT_OK);
+    assert_int_equal(symlink(in_scratch("real"), in_scratch("2.safetensors")), 0);
+    file_put(in_scratch("model.safetensors.index.json"), index, sizeof index - 1);
+}
+
+static void model_without_index(void) {
+    model();
+    assert_int_equal(unlink(in_scratch("model.safetensors.index.json")), 0);
+}
+
+static sft_status open_model(const char *name, const sft_allocator *a, sft_error *err) {
+    uint8_t got[2];
+    sft_open_options o;
+    sft_catalog *c = NULL;
+    SFT_INIT(&o);
+    o.allocator = a;
+    sft_status st = sft_catalog_open(&c, name, &o, err);
+    if (st != SFT_OK) {
+        assert_null(c);
+        return st;
+    }
+    assert_int_equal(sft_catalog_count(c), 2);
+    assert_int_equal(sft_catalog_problem_count(c), 0);
+    const sft_tensor *t = sft_catalog_find(c, "scalar", 6);
+    assert_non_null(t);
+    assert_int_equal(t->file, 1);
+    st = sft_tensor_read(c, t, NULL, got, sizeof got, err);
+    if (st == SFT_OK) {
+        assert_memory_equal(got, data, 2);
+    }
+    sft_catalog_close(c);
+    return st;
+}
+
+static sft_status open_folder(const sft_allocator *a, sft_error *err) {
+    return open_model(scratch, a, err);
+}
+
+static sft_status open_index(const sft_allocator *a, sft_error *err) {
+    return open_model(in_scratch("model.safetensors.index.json"), a, err);
+}
+
+/* A file that comes out of a pipe. */
+static sft_status open_stream(const sft_allocator *a, sft_error *err) {
+    char file[2048];
+    size_t size = 0;
+    int fds[2];
+    sft_source *source = NULL;
+    sft_catalog *c = NULL;
+    sft_open_options o;
+    SFT_INIT(&o);
+    o.allocator = a;
+    assert_int_equal(sft_save_memory(file, sizeof file, &size, tensors + 1, 2, meta, 2, NULL, NULL),
+                     SFT_OK);
+    assert_int_equal(pipe(fds), 0);
+    FILE *in = fdopen(fds[0], "r");
+    FILE *out = fdopen(fds[1], "w");
+    assert_true(in != NULL && out != NULL);
+    assert_int_equal(fwrite(file, 1, size, out), size);
+    assert_int_equal(fclose(out), 0);
+    sft_status st = sft_source_open_stream(&source, fds[0], 0, a, err);
+    (void)fclose(in);
+    if (st == SFT_OK) {
+        st = sft_catalog_open_source(&c, source, &o, err);
+    }
+    if (st == SFT_OK) {
+        assert_int_equal(sft_catalog_count(c), 2);
+        sft_catalog_close(c);
+    }
+    return st;
+}
+
+static sft_status open_descriptor(const sft_allocator *a, sft_error *err) {
+    FILE *f = fopen(in_scratch("f"), "rb");
+    sft_catalog *c = NULL;
+    sft_open_options o;
+    SFT_INIT(&o);
+    o.allocator = a;
+    o.access = SFT_ACCESS_MAP;
+    assert_non_null(f);
+    const sft_status st = sft_catalog_open_fd(&c, fileno(f), &o, err);
+    (void)fclose(f);
+    sft_catalog_close(c);
+    return st;
+}
+
 const scenario scenarios[] = {
     {"save a new file", empty, save_plain, true, false, false, true},
     {"save over a file", old_file, save_plain, true, false, false, false},
@@ -296,6 +392,11 @@ const scenario scenarios[] = {
     {"open and read by pread", tight_file, read_by_pread, false, false, false, false},
     {"open, read and borrow mapped", tight_file, read_mapped, false, false, false, false},
     {"verify digests", tight_file, verify, false, false, false, false},
+    {"open a folder with an index", model, open_folder, false, false, false, false},
+    {"open a folder without one", model_without_index, open_folder, false, false, false, false},
+    {"open an index", model, open_index, false, false, false, false},
+    {"open a stream", empty, open_stream, false, false, false, false},
+    {"open a descriptor, mapped", tight_file, open_descriptor, false, false, false, false},
 };
 const size_t scenario_count = sizeof scenarios / sizeof scenarios[0];
 

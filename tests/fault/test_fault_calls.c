@@ -31,12 +31,22 @@ typedef struct fault {
 
 static const struct {
     const char *name; /* without a 64 behind it */
-    fault faults[14];
+    fault faults[16];
 } table[] = {
     {"openat", LIST(E(EACCES, MAY), E(EMFILE, MAY), E(ENFILE, MAY), E(EROFS, MAY), E(ENOSPC, MAY),
                     E(EIO, MAY), E(ENOMEM, MAY), E(EDQUOT, MAY), E(EINTR, SUCCEEDS))},
     {"open", LIST(E(EACCES, MAY), E(EMFILE, FAILS), E(ENFILE, FAILS), E(EIO, FAILS),
                   E(ENOMEM, FAILS), E(EROFS, MAY), E(ETXTBSY, MAY), E(EINTR, SUCCEEDS))},
+    {"openat2",
+     LIST(E(EACCES, FAILS), E(EMFILE, FAILS), E(ENFILE, FAILS), E(EIO, FAILS), E(ENOMEM, FAILS),
+          E(ELOOP, FAILS), E(EINTR, SUCCEEDS), E(EAGAIN, SUCCEEDS), E(ENOSYS, SUCCEEDS),
+          E(EPERM, SUCCEEDS), E(EINVAL, SUCCEEDS), E(EXDEV, SUCCEEDS))},
+    {"realpath", LIST(E(EACCES, FAILS), E(EIO, FAILS), E(ENOMEM, FAILS), E(ELOOP, FAILS))},
+    /* beside an index that was named only what is missing from it is looked for */
+    {"opendir", LIST(E(EACCES, MAY), E(EMFILE, MAY), E(ENFILE, MAY), E(ENOMEM, MAY))},
+    {"readdir", LIST(E(EIO, MAY), E(ENOENT, MAY))},
+    {"read", LIST(E(EIO, FAILS), E(EINTR, SUCCEEDS), E(EAGAIN, SUCCEEDS), {WRAP_ONE, 0, SUCCEEDS},
+                  {WRAP_LESS, 0, SUCCEEDS}, {WRAP_NONE, 0, MAY})},
     {"fstat", LIST(E(EIO, FAILS), E(ENOMEM, FAILS))},
     {"stat", LIST(E(EIO, FAILS), E(EACCES, FAILS))},
     {"fstatat", LIST(E(EIO, MAY), E(EACCES, MAY), E(ENOMEM, MAY))},
@@ -249,7 +259,8 @@ static void without_proc(void **state) {
 
 static void without_newer_calls(void **state) {
     (void)state;
-    run_all(WRAP_NO_TMPFILE | WRAP_NO_RENAMEAT2 | WRAP_NO_KERNEL_COPY | WRAP_NO_FALLOCATE);
+    run_all(WRAP_NO_TMPFILE | WRAP_NO_RENAMEAT2 | WRAP_NO_KERNEL_COPY | WRAP_NO_FALLOCATE |
+            WRAP_NO_OPENAT2);
 }
 
 int main(void) {

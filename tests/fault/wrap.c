@@ -5,6 +5,7 @@
  */
 #include "wrap.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 static struct {
@@ -262,3 +264,40 @@ POINTER_CALL(ioctl, unsigned long)
     }
 MAP_CALL(mmap)
 MAP_CALL(mmap64)
+
+/* Calls that no C library has a name for. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    long a[6];
+    va_list args;
+    va_start(args, number);
+    for (int i = 0; i < 6; i++) {
+        a[i] = va_arg(args, long);
+    }
+    va_end(args);
+#if defined(SYS_openat2)
+    if (number == SYS_openat2 && lacks(WRAP_NO_OPENAT2)) {
+        return fail(ENOSYS);
+    }
+    if (number == SYS_openat2 && hit("openat2")) {
+        return fail(state.error);
+    }
+#endif
+    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+#define NULL_CALL(type, name, params, args)                                                        \
+    type *__real_##name params;                                                                    \
+    type *__wrap_##name params;                                                                    \
+    type *__wrap_##name params {                                                                   \
+        if (hit(#name)) {                                                                          \
+            errno = state.error;                                                                   \
+            return NULL;                                                                           \
+        }                                                                                          \
+        return __real_##name args;                                                                 \
+    }
+NULL_CALL(DIR, opendir, (const char *path), (path))
+NULL_CALL(struct dirent, readdir, (DIR * dir), (dir))
+NULL_CALL(struct dirent, readdir64, (DIR * dir), (dir))
+NULL_CALL(char, realpath, (const char *path, char *resolved), (path, resolved))

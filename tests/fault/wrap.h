@@ -25,6 +25,7 @@ typedef enum wrap_kind {
 #define WRAP_NO_RENAMEAT2   4u
 #define WRAP_NO_KERNEL_COPY 8u
 #define WRAP_NO_FALLOCATE   16u
+#define WRAP_NO_OPENAT2     32u
 
 /* Counts and names calls from here on; the fail_at-th (from 1; 0: none) goes wrong. */
 void wrap_arm(size_t fail_at, wrap_kind kind, int error, unsigned missing);
