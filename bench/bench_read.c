@@ -100,6 +100,27 @@ static double run_pread(const bench_args *args) {
     return (double)(end - start) / (double)n;
 }
 
+/* gather PATH OFFSET ROWS ROW_BYTES WIDTH N: WIDTH bytes of each row, one pread each, packed. */
+static double run_gather(const bench_args *args) {
+    uint64_t offset = bench_number(args->text[2]), rows = bench_number(args->text[3]);
+    uint64_t row = bench_number(args->text[4]), n = bench_number(args->text[6]);
+    size_t width = (size_t)bench_number(args->text[5]);
+    unsigned char *dst = bench_memory(0, (size_t)rows * width);
+    int fd = open(args->text[1], O_RDONLY | O_CLOEXEC);
+    uint64_t start = bench_now();
+    for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t r = 0; r < rows; r++) {
+            if (pread(fd, dst + (size_t)r * width, width, (off_t)(offset + r * row)) !=
+                (ssize_t)width) {
+                bench_die(args->text[1], "short read");
+            }
+        }
+    }
+    uint64_t end = bench_now();
+    close(fd);
+    return (double)(end - start) / (double)n;
+}
+
 /* strided PATH OFFSET ROWS ROW_BYTES WIDTH STEP memory|map N: from each row of ROW_BYTES, WIDTH
  * bytes out of every STEP, packed. "map": from a mapping whose pages are all present; "memory":
  * from touched memory. */
@@ -145,8 +166,6 @@ static double run_strided(const bench_args *args) {
     return (double)(end - start) / (double)n;
 }
 
-const bench_command bench_read_commands[] = {{"tensor", run_tensor, 3},
-                                             {"slice", run_slice, 5},
-                                             {"pread", run_pread, 4},
-                                             {"strided", run_strided, 8},
-                                             {NULL, NULL, 0}};
+const bench_command bench_read_commands[] = {{"tensor", run_tensor, 3},   {"slice", run_slice, 5},
+                                             {"pread", run_pread, 4},     {"gather", run_gather, 6},
+                                             {"strided", run_strided, 8}, {NULL, NULL, 0}};

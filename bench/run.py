@@ -68,7 +68,8 @@ class Bench:
         return Server(self.commands[kind])
 
     def measure(self, workload, case, contenders, targets=(), turns=None, unit="ns", note=""):
-        """contenders: {name: callable giving one value}. targets: (text, numerator, denominator, least)."""
+        """contenders: {name: callable giving one value}. targets: (text, numerator, denominator,
+        least), least None where the ratio is only told."""
         names = list(contenders)
         values = {n: [] for n in names}
         for turn in range((turns or self.turns) + 1):
@@ -82,7 +83,8 @@ class Bench:
         for text, over, under, least in targets:
             if over in values and under in values:
                 got = statistics.median(a / b for a, b in zip(values[over], values[under]))
-                row["targets"].append({"text": text, "ratio": got, "wanted": least, "met": got >= least})
+                row["targets"].append({"text": text, "ratio": got, "wanted": least,
+                                       "met": least is None or got >= least})
         self.add(row)
         return values
 
