@@ -100,6 +100,7 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[]; /* ends with NULL */
 extern const cli_command cli_cmd_check;
 extern const cli_command cli_cmd_completion;
+extern const cli_command cli_cmd_cp;
 extern const cli_command cli_cmd_get;
 extern const cli_command cli_cmd_hash;
 extern const cli_command cli_cmd_help;

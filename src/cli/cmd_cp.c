@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_cp.c - cp: copies tensors into a new file, streamed through the library's writer in
+ * blocks, so that memory does not depend on sizes. Read cp.h first.
+ */
+#include "cp.h"
+#include "sys.h"
+#include "work.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_ELEMENTS = 1 << 17 };
+
+/* ---------------------------------------------------------------- copying */
+
+typedef struct copying {
+    cli_copy *copy;
+    sft_writer *writer;
+    cli_cut cut;      /* elements of the items, BLOCK_ELEMENTS at a time */
+    bool in_order;    /* puts are made one after the other */
+    uint64_t *lost;   /* per item: finite values that a cast made infinite or NaN */
+    size_t data_room; /* where the cast values begin in a slot's room */
+} copying;
+
+/* The bytes of a block, and where its cast ones lie. */
+typedef struct block {
+    size_t item;
+    uint64_t first;
+    size_t elements;
+    size_t size_in;
+    uint64_t at_out;
+    size_t size_out;
+} block;
+
+static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
+    return elements / dtype->block_elements * dtype->block_bytes;
+}
+
+static block find_block(const copying *k, uint64_t unit) {
+    block b;
+    cli_cut_find(&k->cut, unit, &b.item, &b.first, &b.elements);
+    const cli_item *item = &k->copy->items[b.item];
+    b.size_in = (size_t)bytes_of(item->tensor->dtype, b.elements);
+    b.at_out = bytes_of(item->dtype, b.first);
+    b.size_out = (size_t)bytes_of(item->dtype, b.elements);
+    return b;
+}
+
+/* Types that cannot hold what the wider ones can. */
+static bool is_narrow(const sft_dtype *dtype) {
+    return dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes < 4 && dtype->id != SFT_BF16;
+}
+
+/* Values that were finite and are not any more. */
+static uint64_t count_lost(const sft_dtype *from, const void *in, const sft_dtype *to,
+                           const void *out, size_t n) {
+    enum { STEP = 512 };
+    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
+    double old[STEP];
+    double new[STEP];
+    uint64_t lost = 0;
+
+    for (size_t i = 0; i < n; i += STEP) { /* a multiple of every block */
+        const size_t part = n - i < STEP ? n - i : STEP;
+        const char *a = (const char *)in + bytes_of(from, i);
+        const char *b = (const char *)out + bytes_of(to, i);
+        double sum = 0;
+        if (sft_convert(new, f64, b, to, part, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+            return lost;
+        }
+        for (size_t e = 0; e < part; e++) {
+            sum += new[e] - new[e]; /* 0, or NaN for anything that is not finite */
+        }
+        if (isnan(sum) &&
+            sft_convert(old, f64, a, from, part, SFT_CONVERT_HOST_DST, NULL) == SFT_OK) {
+            for (size_t e = 0; e < part; e++) {
+                lost += !isfinite(new[e]) && isfinite(old[e]);
+            }
+        }
+    }
+    return lost;
+}
+
+static sft_status name_item(const cli_item *item, sft_status status, sft_error *err) {
+    if (status != SFT_OK && err->tensor[0] == '\0') {
+        const sft_error cause = *err;
+        (void)sft_error_set(err, status, cause.sys, cause.offset, item->tensor->name,
+                            item->tensor->name_len, "%s", cause.message);
+    }
+    return status;
+}
+
+static sft_status put(const copying *k, const block *b, const void *data, sft_error *err) {
+    return sft_writer_put(k->writer, (uint32_t)b->item, b->at_out, data, b->size_out, err);
+}
+
+static const void *result_of(const copying *k, const block *b, const cli_slot *slot) {
+    const cli_item *item = &k->copy->items[b->item];
+    const bool cast = item->dtype->id != item->tensor->dtype->id;
+    return (const char *)slot->room + (cast ? k->data_room : 0);
+}
+
+static sft_status copy_block(void *ctx, uint64_t unit, cli_slot *slot) {
+    const copying *k = ctx;
+    const block b = find_block(k, unit);
+    const cli_item *item = &k->copy->items[b.item];
+    const sft_tensor *t = item->tensor;
+    char *room = slot->room;
+    sft_status status = sft_tensor_read_bytes(k->copy->catalog, t, bytes_of(t->dtype, b.first),
+                                              room, b.size_in, &slot->err);
+
+    if (status == SFT_OK && item->dtype->id != t->dtype->id) {
+        status = name_item(item,
+                           sft_convert(room + k->data_room, item->dtype, room, t->dtype, b.elements,
+                                       0, &slot->err),
+                           &slot->err);
+    }
+    if (status == SFT_OK && !k->in_order) {
+        status = put(k, &b, result_of(k, &b, slot), &slot->err);
+    }
+    return status;
+}
+
+static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    copying *k = ctx;
+    const block b = find_block(k, unit);
+    const cli_item *item = &k->copy->items[b.item];
+    sft_status status = SFT_OK;
+
+    if (item->dtype->id != item->tensor->dtype->id && is_narrow(item->dtype)) {
+        k->lost[b.item] += count_lost(item->tensor->dtype, slot->room, item->dtype,
+                                      result_of(k, &b, slot), b.elements);
+    }
+    if (k->in_order) {
+        status = put(k, &b, result_of(k, &b, slot), &slot->err);
+    }
+    *bytes = b.size_out;
+    return status;
+}
+
+static void warn_lost(copying *k) {
+    for (size_t i = 0; i < k->cut.items; i++) {
+        const cli_item *item = &k->copy->items[i];
+        char name[256];
+        if (k->lost[i] > 0) {
+            (void)sft_escape(name, sizeof name, item->name, item->name_len);
+            cli_warn(k->copy->c, k->copy->target,
+                     "tensor \"%s\": %llu values are beyond the range of %s", name,
+                     (unsigned long long)k->lost[i], item->dtype->name);
+        }
+    }
+}
+
+/* Tensors without bytes have no blocks; the writer asks for none. */
+static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool in_order, sft_error *err) {
+    copying k = {.copy = copy, .writer = writer, .in_order = in_order};
+    sft_status status;
+
+    cli_cut_init(&k.cut, BLOCK_ELEMENTS);
+    for (size_t i = 0; i < copy->count; i++) {
+        cli_cut_add(&k.cut, cli_elements(copy->items[i].tensor));
+    }
+    k.lost = cli_alloc(copy->count, sizeof *k.lost);
+    k.data_room = BLOCK_ELEMENTS * sizeof(double);
+    const cli_job job = {.label = "copying",
+                         .count = cli_cut_units(&k.cut),
+                         .total_bytes = copy->data_bytes,
+                         .room_bytes = k.data_room * (copy->cast > 0 ? 2 : 1),
+                         .work = copy_block,
+                         .merge = merge_block,
+                         .ctx = &k};
+    status = cli_run_job(copy->c, &job, err);
+    if (status == SFT_OK) {
+        warn_lost(&k);
+    }
+    free(k.lost);
+    cli_cut_reset(&k.cut);
+    return status;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void set_options(const cli_copy *copy, sft_write_options *o) {
+    const cli *c = copy->c;
+
+    SFT_INIT(o);
+    o->order = SFT_ORDER_DECLARED; /* items are in order already */
+    o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
+    o->data_alignment = cli_number(c, "align", 0);
+    o->reserve_bytes = cli_number(c, "reserve", 0);
+    o->digests = copy->digests;
+    o->flags = c->force ? 0 : SFT_WRITE_NEW_ONLY;
+}
+
+static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    if (copy->has_metadata && copy->pair_count == 0) {
+        status = sft_writer_metadata(writer, NULL, 0, NULL, 0, err);
+    }
+    for (size_t i = 0; status == SFT_OK && i < copy->pair_count; i++) {
+        const cli_pair *p = &copy->pairs[i];
+        status = sft_writer_metadata(writer, p->key, p->key_len, p->value, p->value_len, err);
+    }
+    for (size_t i = 0; status == SFT_OK && i < copy->count; i++) {
+        const cli_item *item = &copy->items[i];
+        status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
+                                    item->tensor->shape, item->tensor->rank, NULL, err);
+    }
+    return status == SFT_OK ? sft_writer_start(writer, err) : status;
+}
+
+static sft_status write_copy(cli_copy *copy, uint64_t *file_bytes, sft_error *err) {
+    const bool stream = strcmp(copy->target, "-") == 0;
+    sft_write_options options;
+    sft_writer *writer;
+    sft_status status;
+
+    set_options(copy, &options);
+    status = stream ? sft_writer_create_stream(&writer, 1, &options, err)
+                    : sft_writer_create(&writer, copy->target, &options, err);
+    if (status != SFT_OK) {
+        return status;
+    }
+    status = declare_all(copy, writer, err);
+    if (status == SFT_OK) {
+        *file_bytes = sft_writer_file_bytes(writer);
+        /* SHA-256 of a tensor is computed on the way only if its bytes come in order */
+        const bool in_order = stream || (copy->digests & SFT_DIGEST_SHA256) != 0;
+        status = copy_all(copy, writer, in_order, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_writer_commit(writer, err);
+    }
+    sft_writer_free(writer);
+    return status;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static void print_plan(const cli_copy *copy) {
+    static const char *const titles[] = {"OFFSET", "NAME", "DTYPE", "SHAPE", "SIZE", "FROM"};
+    cli *c = copy->c;
+    cli_table table;
+    char text[CLI_SHAPE_ROOM];
+    char size[32];
+    uint64_t offset = 0;
+
+    cli_table_init(&table, 6, titles, 1u << 0 | 1u << 4);
+    for (size_t i = 0; i < copy->count; i++) {
+        const cli_item *item = &copy->items[i];
+        const sft_tensor *t = item->tensor;
+        cli_table_cell(&table, "%llu", (unsigned long long)offset);
+        cli_table_text(&table, item->name, item->name_len);
+        cli_table_cell(&table, "%s", item->dtype->name);
+        cli_table_cell(&table, "%s", cli_shape(text, t->shape, t->rank));
+        cli_table_cell(&table, "%s", cli_size(size, item->nbytes, c->units));
+        if (item->dtype->id != t->dtype->id) {
+            char from[600];
+            const size_t n = sft_escape(from, 512, t->name, t->name_len);
+            memcpy(from + n, " as ", 5);
+            cli_table_cell(&table, "%s%s", from, t->dtype->name);
+        } else {
+            cli_table_text(&table, t->name, t->name_len);
+        }
+        offset += item->nbytes;
+    }
+    cli_table_print(&table, &c->out, c->color);
+    cli_table_reset(&table);
+    cli_printf(&c->out, "%llu tensors, %s of data; %llu renamed, %llu cast, %llu left out; ",
+               (unsigned long long)copy->count, cli_size(size, copy->data_bytes, c->units),
+               (unsigned long long)copy->renamed, (unsigned long long)copy->cast,
+               (unsigned long long)copy->dropped);
+    cli_printf(&c->out, "%llu metadata %s\n", (unsigned long long)copy->pair_count,
+               copy->pair_count == 1 ? "entry" : "entries");
+}
+
+static void json_tensors(const cli_copy *copy, cli_json *j) {
+    uint64_t offset = 0;
+
+    cli_json_key(j, "plan");
+    cli_json_open(j, '[');
+    for (size_t i = 0; i < copy->count; i++) {
+        const cli_item *item = &copy->items[i];
+        cli_json_open(j, '{');
+        cli_json_key(j, "name");
+        cli_json_text(j, item->name, item->name_len);
+        cli_json_key(j, "dtype");
+        cli_json_string(j, item->dtype->name);
+        cli_json_key(j, "shape");
+        cli_json_shape(j, item->tensor->shape, item->tensor->rank);
+        cli_json_key(j, "data_offsets");
+        cli_json_open(j, '[');
+        cli_json_u64(j, offset);
+        cli_json_u64(j, offset + item->nbytes);
+        cli_json_close(j, ']');
+        cli_json_key(j, "from_name");
+        cli_json_text(j, item->tensor->name, item->tensor->name_len);
+        cli_json_key(j, "from_dtype");
+        cli_json_string(j, item->tensor->dtype->name);
+        cli_json_close(j, '}');
+        offset += item->nbytes;
+    }
+    cli_json_close(j, ']');
+}
+
+static void print_json(const cli_copy *copy, bool planned, uint64_t file_bytes) {
+    cli_json j;
+
+    cli_json_init(&j, &copy->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "schema");
+    cli_json_u64(&j, 1);
+    cli_json_key(&j, "source");
+    cli_json_string(&j, copy->source);
+    cli_json_key(&j, "target");
+    cli_json_string(&j, copy->target);
+    cli_json_key(&j, "tensors");
+    cli_json_u64(&j, copy->count);
+    cli_json_key(&j, "data_bytes");
+    cli_json_u64(&j, copy->data_bytes);
+    cli_json_key(&j, "renamed");
+    cli_json_u64(&j, copy->renamed);
+    cli_json_key(&j, "cast");
+    cli_json_u64(&j, copy->cast);
+    cli_json_key(&j, "left_out");
+    cli_json_u64(&j, copy->dropped);
+    cli_json_key(&j, "metadata_entries");
+    cli_json_u64(&j, copy->pair_count);
+    if (planned) {
+        json_tensors(copy, &j);
+    } else {
+        cli_json_key(&j, "file_bytes");
+        cli_json_u64(&j, file_bytes);
+    }
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+/* ---------------------------------------------------------------- command */
+
+static bool is_plan(const cli *c) {
+    return cli_flag(c, "plan") || cli_flag(c, "dry-run");
+}
+
+static bool parse_digests(cli_copy *copy) {
+    const char *text = cli_text(copy->c, "digests");
+
+    while (text != NULL && *text != '\0') {
+        const size_t len = strcspn(text, ",");
+        if (len == 6 && memcmp(text, "crc32c", 6) == 0) {
+            copy->digests |= SFT_DIGEST_CRC32C;
+        } else if (len == 6 && memcmp(text, "sha256", 6) == 0) {
+            copy->digests |= SFT_DIGEST_SHA256;
+        } else {
+            cli_usage(copy->c, "--digests: \"%s\" is not crc32c, sha256 or crc32c,sha256", text);
+            return false;
+        }
+        text += len + (text[len] == ',');
+    }
+    return true;
+}
+
+static bool check_options(cli_copy *copy) {
+    cli *c = copy->c;
+    const bool stream = strcmp(copy->target, "-") == 0;
+
+    if (!parse_digests(copy)) {
+        return false;
+    }
+    if (stream && copy->digests != 0) {
+        cli_usage(c, "digests are known only after the data: they cannot go into a stream");
+    } else if (stream && c->json && !is_plan(c)) {
+        cli_usage(c, "--json and a copy to standard output exclude each other");
+    } else if (stream && cli_sys_is_terminal(1) && !c->force && !is_plan(c)) {
+        cli_usage(c, "standard output is a terminal: give a file, or -f if you mean it");
+    } else if (!stream && strcmp(copy->source, "-") != 0 && !c->force && !is_plan(c) &&
+               cli_sys_same_file(copy->source, copy->target)) {
+        cli_usage(c, "\"%s\" and \"%s\" are the same file; -f replaces it", copy->source,
+                  copy->target);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void run_copy(cli_copy *copy) {
+    cli *c = copy->c;
+    uint64_t file_bytes = 0;
+    char text[32];
+    sft_error err;
+
+    if (!cli_copy_choose(copy) || !cli_copy_order(copy) || !cli_copy_metadata(copy)) {
+        return;
+    }
+    if (is_plan(c)) {
+        if (c->json) {
+            print_json(copy, true, 0);
+        } else {
+            print_plan(copy);
+        }
+        return;
+    }
+    const bool stream = strcmp(copy->target, "-") == 0;
+    if (write_copy(copy, &file_bytes, &err) != SFT_OK) {
+        if (!stream || err.status != SFT_E_IO || !cli_sys_pipe_closed(err.sys)) {
+            cli_fail(c, stream ? "standard output" : copy->target, &err);
+        }
+        return;
+    }
+    if (c->json) {
+        print_json(copy, false, file_bytes);
+    }
+    cli_note(c, copy->target, "%llu tensors, %s", (unsigned long long)copy->count,
+             cli_size(text, file_bytes, c->units));
+}
+
+static void run(cli *c) {
+    cli_copy copy = {.c = c, .source = c->operands[0], .target = c->operands[1]};
+    sft_catalog *catalog;
+
+    if (!check_options(&copy) || !cli_open(c, copy.source, 0, &catalog)) {
+        return;
+    }
+    cli_warn_problems(c, catalog, copy.source);
+    copy.catalog = catalog;
+    run_copy(&copy);
+    cli_copy_reset(&copy);
+    sft_catalog_close(catalog);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
+    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW",
+                "rename; * or {} in OLD catches text that * or {} in NEW puts back, {2} the second "
+                "piece; the first rule that fits a name counts"),
+    CLI_OPT_ARG(CLI_LIST, "cast", 'c', "[PATTERN=]DTYPE",
+                "change the element type of tensors that match; without a pattern, of all "
+                "floating-point tensors; later ones count"),
+    CLI_OPT_ARG(
+        CLI_TEXT, "order", 0, "ORDER",
+        "reference (by type, then name), declared (as in SRC), or a file with a name per line"),
+    CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "WHAT", "keep (default), drop, or KEY=VALUE to set"),
+    CLI_OPT_ARG(CLI_BYTES, "align", 0, "N", "begin the data section at a multiple of N"),
+    CLI_OPT_ARG(CLI_BYTES, "reserve", 0, "N", "leave N bytes for later metadata edits in place"),
+    CLI_OPT_ARG(CLI_TEXT, "digests", 0, "LIST",
+                "record crc32c, sha256 or crc32c,sha256 of each tensor, for verify"),
+    CLI_OPT_FLAG("durable", 0, "wait until the copy is on the disk (default)"),
+    CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
+    CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
+    CLI_OPT_FLAG("dry-run", 0, "the same as --plan"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_cp = {
+    .name = "cp",
+    .operands = "SRC DST",
+    .summary = "copy tensors into a new file: select, drop, rename, cast, reorder",
+    .description =
+        "SRC is a file, folder, index or -; a model of several files becomes one file. DST is a "
+        "file, or - "
+        "for standard output. DST appears complete or not at all, also when the copy is "
+        "interrupted; one "
+        "that exists is replaced only with -f, even if it is SRC.\n\n"
+        "Without options the copy has the same tensors, order and metadata. When types are cast or "
+        "SRC "
+        "has several files, the order is the reference's (by type, then name), which keeps tensors "
+        "aligned; --order decides otherwise. Metadata keys are written sorted. Two tensors that "
+        "would get "
+        "the same name are an error.\n\n"
+        "Casts are those of torch's Tensor.to(). Finite values that a narrower type cannot hold "
+        "are "
+        "counted in a warning.\n\n"
+        "--json writes schema, source, target, tensors, data_bytes, file_bytes, renamed, cast, "
+        "left_out, "
+        "metadata_entries; with --plan instead of file_bytes plan: an array of name, dtype, shape, "
+        "data_offsets, from_name, from_dtype.",
+    .examples =
+        "safetensors cp model/ model.safetensors # shards into one file\n"
+        "safetensors cp in.safetensors out.safetensors --cast bf16 --cast '*norm*=F32'\n"
+        "safetensors cp in.safetensors out.safetensors --select 'model.*' --rename 'model.*=*'\n"
+        "safetensors cp in.safetensors out.safetensors -r 'h.{}.{}=layers.{}.{}' --plan",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES,
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = run,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cp.h - what a copy consists of: which tensors under which names and types in which order
+ * (cp_choose.c, cp_order.c), with which metadata (cp_metadata.c), and the copying itself
+ * (cmd_cp.c). Read cmd.h first.
+ */
+#ifndef SFT_CLI_CP_H
+#define SFT_CLI_CP_H
+
+#include "cmd.h"
+
+/* One tensor of the copy. */
+typedef struct cli_item {
+    const sft_tensor *tensor;
+    const sft_dtype *dtype; /* in the copy */
+    const char *name;       /* in the copy */
+    size_t name_len;
+    char *renamed; /* owned; NULL: the old name */
+    uint64_t nbytes;
+    size_t rank; /* of its name in --order FILE */
+} cli_item;
+
+typedef struct cli_pair {
+    const char *key;
+    size_t key_len;
+    const char *value;
+    size_t value_len;
+} cli_pair;
+
+typedef struct cli_copy {
+    cli *c;
+    const char *source;
+    const char *target;
+    const sft_catalog *catalog;
+    cli_item *items; /* in the order of the copy */
+    size_t count;
+    uint64_t data_bytes;
+    size_t renamed;
+    size_t cast;
+    size_t dropped;
+    cli_pair *pairs;
+    size_t pair_count;
+    bool has_metadata;
+    uint32_t digests; /* SFT_DIGEST_* */
+    char *order_text; /* the file of --order */
+} cli_copy;
+
+/* Each fills a part of the copy. False: reported. */
+bool cli_copy_choose(cli_copy *copy);
+bool cli_copy_order(cli_copy *copy);
+bool cli_copy_metadata(cli_copy *copy);
+void cli_copy_reset(cli_copy *copy);
+/* Do the bytes of all tensors stay what they are, under the same names? */
+bool cli_copy_is_plain(const cli_copy *copy);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cp_metadata.c - --metadata: what the copy says of itself. Read cp.h first.
+ */
+#include "cp.h"
+#include <stdlib.h>
+#include <string.h>
+
+static cli_pair *find_pair(cli_copy *copy, const char *key, size_t len) {
+    for (size_t i = 0; i < copy->pair_count; i++) {
+        if (copy->pairs[i].key_len == len && memcmp(copy->pairs[i].key, key, len) == 0) {
+            return &copy->pairs[i];
+        }
+    }
+    return NULL;
+}
+
+/* Recorded digests speak of tensors in one file; they hold only if nothing about these changes. */
+static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
+    const bool is_digest =
+        (len == 10 && (memcmp(key, "sft.crc32c", 10) == 0 || memcmp(key, "sft.sha256", 10) == 0));
+    return is_digest && (copy->digests != 0 || !cli_copy_is_plain(copy));
+}
+
+static void add_file(cli_copy *copy, size_t file, bool first) {
+    const size_t count = sft_catalog_metadata_count(copy->catalog, file);
+
+    for (size_t i = 0; i < count; i++) {
+        cli_pair pair;
+        if (sft_catalog_metadata_at(copy->catalog, file, i, &pair.key, &pair.key_len, &pair.value,
+                                    &pair.value_len) != SFT_OK) {
+            return;
+        }
+        if (is_stale(copy, pair.key, pair.key_len)) {
+            if (copy->digests == 0) {
+                cli_warn(copy->c, copy->source,
+                         "recorded digests do not fit the copy and are left out; --digests records "
+                         "new ones");
+            }
+            continue;
+        }
+        cli_pair *old = first ? NULL : find_pair(copy, pair.key, pair.key_len);
+        if (old == NULL) {
+            copy->pairs = cli_resize(copy->pairs, copy->pair_count + 1, sizeof *copy->pairs);
+            copy->pairs[copy->pair_count++] = pair;
+        } else if (old->value_len != pair.value_len ||
+                   memcmp(old->value, pair.value, pair.value_len) != 0) {
+            char key[128];
+            (void)sft_escape(key, sizeof key, pair.key, pair.key_len);
+            cli_warn(copy->c, sft_catalog_file_at(copy->catalog, file)->path,
+                     "metadata \"%s\" has another value in an earlier file, which is kept", key);
+        }
+    }
+}
+
+static void set_pair(cli_copy *copy, const char *text, const char *equals) {
+    const cli_pair pair = {text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
+    cli_pair *old = find_pair(copy, pair.key, pair.key_len);
+
+    if (old != NULL) {
+        *old = pair;
+        return;
+    }
+    copy->pairs = cli_resize(copy->pairs, copy->pair_count + 1, sizeof *copy->pairs);
+    copy->pairs[copy->pair_count++] = pair;
+}
+
+bool cli_copy_metadata(cli_copy *copy) {
+    bool keep = true;
+    const char *text;
+
+    for (size_t i = 0; (text = cli_list(copy->c, "metadata", i)) != NULL; i++) {
+        if (strchr(text, '=') == NULL && strcmp(text, "keep") != 0 && strcmp(text, "drop") != 0) {
+            cli_usage(copy->c, "--metadata: \"%s\" is not keep, drop or KEY=VALUE", text);
+            return false;
+        }
+        keep = strcmp(text, "drop") == 0 ? false : strcmp(text, "keep") == 0 ? true : keep;
+    }
+    for (size_t f = 0; keep && f < sft_catalog_file_count(copy->catalog); f++) {
+        copy->has_metadata =
+            copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;
+        add_file(copy, f, f == 0);
+    }
+    for (size_t i = 0; (text = cli_list(copy->c, "metadata", i)) != NULL; i++) {
+        const char *equals = strchr(text, '=');
+        if (equals != NULL) {
+            copy->has_metadata = true;
+            set_pair(copy, text, equals);
+        }
+    }
+    return true;
+}
+
+void cli_copy_reset(cli_copy *copy) {
+    for (size_t i = 0; i < copy->count; i++) {
+        free(copy->items[i].renamed);
+    }
+    free(copy->items);
+    free(copy->pairs);
+    free(copy->order_text);
+}
