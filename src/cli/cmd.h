@@ -101,12 +101,14 @@ extern const cli_command *const cli_commands[]; /* ends with NULL */
 extern const cli_command cli_cmd_check;
 extern const cli_command cli_cmd_completion;
 extern const cli_command cli_cmd_cp;
+extern const cli_command cli_cmd_diff;
 extern const cli_command cli_cmd_get;
 extern const cli_command cli_cmd_hash;
 extern const cli_command cli_cmd_help;
 extern const cli_command cli_cmd_ls;
 extern const cli_command cli_cmd_meta;
 extern const cli_command cli_cmd_show;
+extern const cli_command cli_cmd_verify;
 
 typedef struct cli_value {
     const cli_opt *opt;

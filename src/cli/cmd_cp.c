@@ -19,7 +19,7 @@ typedef struct copying {
     sft_writer *writer;
     cli_cut cut;      /* elements of the items, BLOCK_ELEMENTS at a time */
     bool in_order;    /* puts are made one after the other */
-    uint64_t *lost;   /* per item: finite values that a cast made infinite or NaN */
+    uint64_t *lost;   /* per item: see count_lost */
     size_t data_room; /* where the cast values begin in a slot's room */
 } copying;
 
@@ -52,11 +52,25 @@ static bool is_narrow(const sft_dtype *dtype) {
     return dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes < 4 && dtype->id != SFT_BF16;
 }
 
-/* Values that were finite and are not any more. */
+/* What a type makes of a number that is too large for it: its largest value, or infinity or NaN. */
+static double largest_of(const sft_dtype *dtype) {
+    unsigned char bits[8 * 3];
+    double values[8] = {1e300, 1e300, 1e300, 1e300, 1e300, 1e300, 1e300, 1e300}; /* whole bytes */
+    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
+
+    if (sft_convert(bits, dtype, values, f64, 8, SFT_CONVERT_HOST_SRC, NULL) != SFT_OK ||
+        sft_convert(values, f64, bits, dtype, 8, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+        return INFINITY;
+    }
+    return isfinite(values[0]) ? values[0] : INFINITY;
+}
+
+/* Finite values that became infinite, NaN, or the largest value of a type that has no infinity. */
 static uint64_t count_lost(const sft_dtype *from, const void *in, const sft_dtype *to,
                            const void *out, size_t n) {
     enum { STEP = 512 };
     const sft_dtype *f64 = sft_dtype_get(SFT_F64);
+    const double top = largest_of(to);
     double old[STEP];
     double new[STEP];
     uint64_t lost = 0;
@@ -65,17 +79,16 @@ static uint64_t count_lost(const sft_dtype *from, const void *in, const sft_dtyp
         const size_t part = n - i < STEP ? n - i : STEP;
         const char *a = (const char *)in + bytes_of(from, i);
         const char *b = (const char *)out + bytes_of(to, i);
-        double sum = 0;
+        bool suspect = false;
         if (sft_convert(new, f64, b, to, part, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
             return lost;
         }
         for (size_t e = 0; e < part; e++) {
-            sum += new[e] - new[e]; /* 0, or NaN for anything that is not finite */
+            suspect |= !(fabs(new[e]) < top);
         }
-        if (isnan(sum) &&
-            sft_convert(old, f64, a, from, part, SFT_CONVERT_HOST_DST, NULL) == SFT_OK) {
+        if (suspect && sft_convert(old, f64, a, from, part, SFT_CONVERT_HOST_DST, NULL) == SFT_OK) {
             for (size_t e = 0; e < part; e++) {
-                lost += !isfinite(new[e]) && isfinite(old[e]);
+                lost += isfinite(old[e]) && (!isfinite(new[e]) || fabs(old[e]) > top);
             }
         }
     }

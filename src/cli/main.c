@@ -10,8 +10,8 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_cmd_ls, &cli_cmd_show, &cli_cmd_check,      &cli_cmd_get,  &cli_cmd_meta,
-    &cli_cmd_cp, &cli_cmd_hash, &cli_cmd_completion, &cli_cmd_help, NULL,
+    &cli_cmd_ls,   &cli_cmd_show, &cli_cmd_check,  &cli_cmd_get,        &cli_cmd_meta, &cli_cmd_cp,
+    &cli_cmd_diff, &cli_cmd_hash, &cli_cmd_verify, &cli_cmd_completion, &cli_cmd_help, NULL,
 };
 
 const cli_command *cli_command_find(const char *name) {

@@ -2,7 +2,6 @@
 safetensors cp layers.safetensors x --select 'layers.1?.*' --drop '*.bias' --rename 'layers.{}.*=h.{1}/{2}' --plan
 safetensors cp layers.safetensors x -s 'layers.0.*' -s norm -r norm=final.norm -r '{}.attn.{}={}:*' --cast bf16 --cast '*norm=f64' --bytes -n
 safetensors cp layers.safetensors x -s 'layers.0.*' -s norm -r norm=final.norm -r '{}.attn.{}={}:*' --cast bf16 --cast '*norm=f64'
-safetensors ls --sort offset x --names
 safetensors ls --json x | python3 -c "import json,sys; print([(t['name'], t['dtype'], t['data_offsets']) for t in json.load(sys.stdin)['tensors']])"
 safetensors show --no-stats x 'final.norm[:]' 'layers.0:q[0,:3]'
 printf 'norm\nlayers.3.mlp.w\r\n\nnothing\nnorm\nembed.weight' > list

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_diff.c - diff: names, types, shapes, values and metadata of two models. Values of all
+ * tensors that both have go through one job, so that any number of threads gives the same answer.
+ * Read compare.h first.
+ */
+#include "compare.h"
+#include "values.h"
+#include "work.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_ELEMENTS = 1 << 16 };
+
+typedef enum verdict {
+    SAME,
+    ONLY_A,
+    ONLY_B,
+    OTHER_TYPE, /* dtype or shape */
+    OTHER_VALUES
+} verdict;
+
+typedef struct pair {
+    const sft_tensor *a;
+    const sft_tensor *b;
+    verdict verdict;
+    bool compared; /* values are in `difference` */
+    cli_difference difference;
+} pair;
+
+typedef struct diff {
+    cli *c;
+    const char *name_a;
+    const char *name_b;
+    const sft_catalog *a;
+    const sft_catalog *b;
+    cli_tolerance tolerance;
+    bool details; /* numbers about values, not only that they differ */
+    pair *pairs;
+    size_t count;
+    size_t *common; /* pairs whose values are compared, in the order of the cut */
+    cli_cut cut;
+    size_t block_bytes; /* room for the bytes of one block */
+    uint64_t tally[5];
+    uint64_t metadata_changes;
+} diff;
+
+/* ---------------------------------------------------------------- names, types, shapes */
+
+static bool same_shape(const sft_tensor *a, const sft_tensor *b) {
+    return a->rank == b->rank &&
+           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
+}
+
+static void match_tensors(diff *d) {
+    const size_t count_a = sft_catalog_count(d->a);
+    const size_t count_b = sft_catalog_count(d->b);
+    const bool values = !cli_flag(d->c, "no-values");
+
+    d->pairs = cli_alloc(count_a + count_b, sizeof *d->pairs); /* both fit in memory already */
+    d->common = cli_alloc(count_a, sizeof *d->common);
+    cli_cut_init(&d->cut, BLOCK_ELEMENTS);
+    for (size_t i = 0; i < count_a; i++) {
+        pair *p = &d->pairs[d->count];
+        p->a = sft_catalog_at(d->a, i);
+        p->b = sft_catalog_find(d->b, p->a->name, p->a->name_len);
+        cli_difference_init(&p->difference);
+        const bool shapes = p->b != NULL && same_shape(p->a, p->b);
+        const bool types =
+            p->b != NULL && (p->a->dtype->id == p->b->dtype->id || cli_flag(d->c, "ignore-dtype"));
+        p->verdict = p->b == NULL ? ONLY_A : shapes && types ? SAME : OTHER_TYPE;
+        if (values && p->verdict == SAME) {
+            p->compared = true;
+            d->common[d->cut.items] = d->count;
+            cli_cut_add(&d->cut, cli_elements(p->a));
+        }
+        d->count++;
+    }
+    for (size_t i = 0; i < count_b; i++) {
+        const sft_tensor *b = sft_catalog_at(d->b, i);
+        if (sft_catalog_find(d->a, b->name, b->name_len) == NULL) {
+            d->pairs[d->count].b = b;
+            d->pairs[d->count++].verdict = ONLY_B;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- values */
+
+static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
+    return elements / dtype->block_elements * dtype->block_bytes;
+}
+
+/* In a slot's room: 4 doubles per element, both blocks of bytes, the result. */
+static char *room_a(const cli_slot *slot) {
+    return (char *)slot->room + (size_t)BLOCK_ELEMENTS * 4 * sizeof(double);
+}
+
+static char *room_b(const diff *d, const cli_slot *slot) {
+    return room_a(slot) + d->block_bytes;
+}
+
+static cli_difference *room_result(const diff *d, const cli_slot *slot) {
+    return (cli_difference *)(void *)(room_b(d, slot) + d->block_bytes);
+}
+
+static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
+    const diff *d = ctx;
+    size_t item;
+    uint64_t first;
+    size_t n;
+
+    cli_cut_find(&d->cut, unit, &item, &first, &n);
+    const pair *p = &d->pairs[d->common[item]];
+    const sft_dtype *type_a = p->a->dtype;
+    const sft_dtype *type_b = p->b->dtype;
+    sft_status status = sft_tensor_read_bytes(d->a, p->a, bytes_of(type_a, first), room_a(slot),
+                                              (size_t)bytes_of(type_a, n), &slot->err);
+    if (status == SFT_OK) {
+        status = sft_tensor_read_bytes(d->b, p->b, bytes_of(type_b, first), room_b(d, slot),
+                                       (size_t)bytes_of(type_b, n), &slot->err);
+    }
+    if (status == SFT_OK) {
+        status = cli_compare_block(room_result(d, slot), &d->tolerance, type_a, room_a(slot),
+                                   type_b, room_b(d, slot), first, n, slot->room, &slot->err);
+    }
+    return status;
+}
+
+static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    diff *d = ctx;
+    const cli_difference *part = room_result(d, slot);
+    size_t item;
+    uint64_t first;
+    size_t n;
+
+    cli_cut_find(&d->cut, unit, &item, &first, &n);
+    pair *p = &d->pairs[d->common[item]];
+    cli_difference_merge(&p->difference, part);
+    if (part->differing > 0) {
+        p->verdict = OTHER_VALUES;
+        if (d->c->quiet) { /* one is enough */
+            return sft_error_set(&slot->err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0, "differs");
+        }
+    }
+    *bytes = bytes_of(p->a->dtype, n);
+    return SFT_OK;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static bool compare_values(diff *d) {
+    sft_error err;
+    uint64_t total = 0;
+    uint64_t widest = 0;
+
+    for (size_t i = 0; i < d->cut.items; i++) {
+        const pair *p = &d->pairs[d->common[i]];
+        total += p->a->nbytes;
+        widest = larger(widest, bytes_of(p->a->dtype, BLOCK_ELEMENTS));
+        widest = larger(widest, bytes_of(p->b->dtype, BLOCK_ELEMENTS));
+    }
+    d->block_bytes = (size_t)(widest + 63) / 64 * 64;
+    const cli_job job = {.label = "comparing",
+                         .count = cli_cut_units(&d->cut),
+                         .total_bytes = total,
+                         .room_bytes =
+                             (size_t)BLOCK_ELEMENTS * 4 * sizeof(double) + 2 * d->block_bytes + 128,
+                         .work = compare_block,
+                         .merge = merge_block,
+                         .ctx = d};
+    const sft_status status = cli_run_job(d->c, &job, &err);
+    if (status != SFT_OK && status != SFT_E_MISMATCH) {
+        cli_fail(d->c, NULL, &err);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+typedef void (*change_fn)(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
+                          size_t a_len, const char *b, size_t b_len);
+
+/* The value of a key in the first file that has it. */
+static const char *find_metadata(const sft_catalog *catalog, const char *key, size_t len,
+                                 size_t *value_len) {
+    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
+        const char *value = sft_catalog_metadata_find(catalog, f, key, len, value_len);
+        if (value != NULL) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* Goes over the keys of one side; from_a: reports changed and removed ones, else added ones. */
+static uint64_t walk_metadata(diff *d, bool from_a, change_fn report, void *ctx) {
+    const sft_catalog *mine = from_a ? d->a : d->b;
+    const sft_catalog *other = from_a ? d->b : d->a;
+    uint64_t changes = 0;
+
+    for (size_t f = 0; f < sft_catalog_file_count(mine); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(mine, f); i++) {
+            const char *key;
+            const char *value;
+            size_t key_len;
+            size_t len;
+            size_t other_len = 0;
+            size_t first_len;
+            if (sft_catalog_metadata_at(mine, f, i, &key, &key_len, &value, &len) != SFT_OK ||
+                find_metadata(mine, key, key_len, &first_len) != value) {
+                continue; /* an earlier file has it */
+            }
+            const char *there = find_metadata(other, key, key_len, &other_len);
+            const bool same = there != NULL && other_len == len && memcmp(there, value, len) == 0;
+            if (same || (!from_a && there != NULL)) {
+                continue;
+            }
+            changes++;
+            if (report != NULL) {
+                report(d, ctx, key, key_len, from_a ? value : NULL, len, from_a ? there : value,
+                       from_a ? other_len : len);
+            }
+        }
+    }
+    return changes;
+}
+
+/* ---------------------------------------------------------------- text */
+
+static void put_mark(const diff *d, char mark) {
+    const char *color = mark == '-' ? CLI_RED : mark == '+' ? CLI_GREEN : CLI_YELLOW;
+    cli_printf(&d->c->out, "%s%c%s ", d->c->color ? color : "", mark,
+               d->c->color ? CLI_NORMAL : "");
+}
+
+static void put_facts(const diff *d, const sft_tensor *t) {
+    cli_printf(&d->c->out, "%s ", t->dtype->name);
+    cli_put_shape(&d->c->out, t->shape, t->rank);
+}
+
+/* Row-major index as coordinates. */
+static void put_index(const diff *d, const sft_tensor *t, uint64_t index) {
+    uint64_t *at = cli_alloc(t->rank, sizeof *at);
+
+    for (uint32_t k = t->rank; k-- > 0;) {
+        at[k] = index % t->shape[k]; /* not zero: there is an element */
+        index /= t->shape[k];
+    }
+    cli_put_shape(&d->c->out, at, t->rank);
+    free(at);
+}
+
+static void put_values(const diff *d, const pair *p) {
+    const cli_difference *x = &p->difference;
+    cli_out *o = &d->c->out;
+    char text[48];
+    char other[32];
+
+    if (!d->details) {
+        cli_puts(o, "values differ\n");
+        return;
+    }
+    cli_printf(o, "%s of %s values differ", cli_grouped(text, x->differing),
+               cli_grouped(other, cli_elements(p->a)));
+    if (x->differing > x->not_finite) {
+        cli_printf(o, ", by at most %.6g (relative %.6g)", x->max_abs, x->max_rel);
+    }
+    if (x->not_finite > 0) {
+        cli_printf(o, ", %s of them NaN or infinite", cli_grouped(text, x->not_finite));
+    }
+    cli_puts(o, "; first at ");
+    put_index(d, p->a, x->first);
+    cli_printf(o, ": %s", cli_real_text(text, x->a, p->a->dtype));
+    cli_printf(o, " and %s\n", cli_real_text(text, x->b, p->b->dtype));
+}
+
+static void put_pair(const diff *d, const pair *p) {
+    const sft_tensor *t = p->a != NULL ? p->a : p->b;
+    cli_out *o = &d->c->out;
+
+    put_mark(d, p->verdict == ONLY_A ? '-' : p->verdict == ONLY_B ? '+' : '~');
+    cli_put_escaped(o, t->name, t->name_len);
+    cli_puts(o, ": ");
+    if (p->verdict == OTHER_VALUES) {
+        put_values(d, p);
+        return;
+    }
+    put_facts(d, t);
+    if (p->verdict == OTHER_TYPE) {
+        cli_puts(o, " became ");
+        put_facts(d, p->b);
+    }
+    cli_puts(o, "\n");
+}
+
+static void put_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
+                       size_t a_len, const char *b, size_t b_len) {
+    enum { SHOWN = 200 };
+    cli_out *o = &d->c->out;
+
+    (void)ctx;
+    put_mark(d, b == NULL ? '-' : a == NULL ? '+' : '~');
+    cli_puts(o, "metadata ");
+    cli_put_escaped(o, key, key_len);
+    cli_puts(o, ": ");
+    if (a != NULL) {
+        cli_put_escaped(o, a, a_len < SHOWN ? a_len : SHOWN);
+        cli_puts(o, a_len > SHOWN ? "..." : "");
+    }
+    if (a != NULL && b != NULL) {
+        cli_puts(o, " became ");
+    }
+    if (b != NULL) {
+        cli_put_escaped(o, b, b_len < SHOWN ? b_len : SHOWN);
+        cli_puts(o, b_len > SHOWN ? "..." : "");
+    }
+    cli_puts(o, "\n");
+}
+
+static void print_text(diff *d) {
+    static const verdict order[] = {ONLY_A, ONLY_B, OTHER_TYPE, OTHER_VALUES};
+    const bool metadata = cli_flag(d->c, "metadata");
+
+    for (size_t v = 0; v < sizeof order / sizeof order[0]; v++) {
+        for (size_t i = 0; i < d->count && !cli_stopped(d->c); i++) {
+            if (d->pairs[i].verdict == order[v]) {
+                put_pair(d, &d->pairs[i]);
+            }
+        }
+    }
+    if (metadata) {
+        (void)walk_metadata(d, true, put_change, NULL);
+        (void)walk_metadata(d, false, put_change, NULL);
+    }
+    if (d->tally[SAME] == d->count && (!metadata || d->metadata_changes == 0)) {
+        return; /* as diff(1): nothing to say */
+    }
+    cli_printf(&d->c->out, "%llu same, %llu removed, %llu added, ",
+               (unsigned long long)d->tally[SAME], (unsigned long long)d->tally[ONLY_A],
+               (unsigned long long)d->tally[ONLY_B]);
+    cli_printf(&d->c->out, "%llu of other type or shape, %llu of other values\n",
+               (unsigned long long)d->tally[OTHER_TYPE],
+               (unsigned long long)d->tally[OTHER_VALUES]);
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static void json_facts(cli_json *j, const char *key, const sft_tensor *t) {
+    cli_json_key(j, key);
+    if (t == NULL) {
+        cli_json_null(j);
+        return;
+    }
+    cli_json_open(j, '{');
+    cli_json_key(j, "dtype");
+    cli_json_string(j, t->dtype->name);
+    cli_json_key(j, "shape");
+    cli_json_shape(j, t->shape, t->rank);
+    cli_json_close(j, '}');
+}
+
+static void json_values(cli_json *j, const pair *p) {
+    const cli_difference *x = &p->difference;
+
+    cli_json_key(j, "values");
+    cli_json_open(j, '{');
+    cli_json_key(j, "elements");
+    cli_json_u64(j, cli_elements(p->a));
+    cli_json_key(j, "differing");
+    cli_json_u64(j, x->differing);
+    cli_json_key(j, "not_finite");
+    cli_json_u64(j, x->not_finite);
+    cli_json_key(j, "max_abs");
+    cli_json_real(j, x->max_abs);
+    cli_json_key(j, "max_rel");
+    cli_json_real(j, x->max_rel);
+    cli_json_key(j, "first");
+    cli_json_u64(j, x->first);
+    cli_json_key(j, "first_values");
+    cli_json_open(j, '[');
+    cli_json_number(j, x->a);
+    cli_json_number(j, x->b);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static void json_pair(cli_json *j, const pair *p) {
+    static const char *const words[] = {"same", "removed", "added", "type", "values"};
+    const sft_tensor *t = p->a != NULL ? p->a : p->b;
+
+    cli_json_open(j, '{');
+    cli_json_key(j, "name");
+    cli_json_text(j, t->name, t->name_len);
+    cli_json_key(j, "change");
+    cli_json_string(j, words[p->verdict]);
+    json_facts(j, "a", p->a);
+    json_facts(j, "b", p->b);
+    if (p->verdict == OTHER_VALUES) {
+        json_values(j, p);
+    }
+    cli_json_close(j, '}');
+}
+
+static void json_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
+                        size_t a_len, const char *b, size_t b_len) {
+    cli_json *j = ctx;
+
+    (void)d;
+    cli_json_open(j, '{');
+    cli_json_key(j, "key");
+    cli_json_text(j, key, key_len);
+    cli_json_key(j, "a");
+    if (a != NULL) {
+        cli_json_text(j, a, a_len);
+    } else {
+        cli_json_null(j);
+    }
+    cli_json_key(j, "b");
+    if (b != NULL) {
+        cli_json_text(j, b, b_len);
+    } else {
+        cli_json_null(j);
+    }
+    cli_json_close(j, '}');
+}
+
+static void print_json(diff *d, bool same) {
+    cli_json j;
+
+    cli_json_init(&j, &d->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "schema");
+    cli_json_u64(&j, 1);
+    cli_json_key(&j, "a");
+    cli_json_string(&j, d->name_a);
+    cli_json_key(&j, "b");
+    cli_json_string(&j, d->name_b);
+    cli_json_key(&j, "same");
+    cli_json_bool(&j, same);
+    cli_json_key(&j, "same_tensors");
+    cli_json_u64(&j, d->tally[SAME]);
+    cli_json_key(&j, "tensors");
+    cli_json_open(&j, '[');
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->pairs[i].verdict != SAME) {
+            json_pair(&j, &d->pairs[i]);
+        }
+    }
+    cli_json_close(&j, ']');
+    cli_json_key(&j, "metadata");
+    cli_json_open(&j, '[');
+    (void)walk_metadata(d, true, json_change, &j);
+    (void)walk_metadata(d, false, json_change, &j);
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+/* ---------------------------------------------------------------- command */
+
+static void finish(diff *d) {
+    const bool metadata = cli_flag(d->c, "metadata");
+
+    for (size_t i = 0; i < d->count; i++) {
+        d->tally[d->pairs[i].verdict]++;
+    }
+    d->metadata_changes = walk_metadata(d, true, NULL, NULL) + walk_metadata(d, false, NULL, NULL);
+    const bool same = d->tally[SAME] == d->count && (!metadata || d->metadata_changes == 0);
+    if (!same) {
+        cli_answer(d->c, CLI_NO);
+    }
+    if (d->c->json) {
+        print_json(d, same);
+    } else if (!d->c->quiet) {
+        print_text(d);
+        if (!metadata && d->metadata_changes > 0) {
+            cli_note(d->c, NULL, "metadata differ too; --metadata shows how");
+        }
+    }
+}
+
+static void run(cli *c) {
+    diff d = {.c = c, .name_a = c->operands[0], .name_b = c->operands[1]};
+    sft_catalog *a;
+    sft_catalog *b;
+
+    if (strcmp(d.name_a, "-") == 0 && strcmp(d.name_b, "-") == 0) {
+        cli_usage(c, "only one of the two can be standard input");
+        return;
+    }
+    if (!cli_open(c, d.name_a, 0, &a)) {
+        return;
+    }
+    if (!cli_open(c, d.name_b, 0, &b)) {
+        sft_catalog_close(a);
+        return;
+    }
+    d.a = a;
+    d.b = b;
+    d.tolerance.numeric = cli_text(c, "atol") != NULL || cli_text(c, "rtol") != NULL;
+    d.tolerance.atol = cli_real(c, "atol", 0);
+    d.tolerance.rtol = cli_real(c, "rtol", 0);
+    d.tolerance.nan_differs = cli_flag(c, "nan-differs");
+    d.details = cli_flag(c, "values") || d.tolerance.numeric || d.tolerance.nan_differs;
+    match_tensors(&d);
+    if (compare_values(&d)) {
+        finish(&d);
+    }
+    free(d.pairs);
+    free(d.common);
+    cli_cut_reset(&d.cut);
+    sft_catalog_close(a);
+    sft_catalog_close(b);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_FLAG("values", 0, "say how values differ: how many, by how much, where first"),
+    CLI_OPT_ARG(CLI_REAL, "atol", 0, "X", "values are the same if |a - b| <= X + rtol * |b|"),
+    CLI_OPT_ARG(CLI_REAL, "rtol", 0, "X", "values are the same if |a - b| <= atol + X * |b|"),
+    CLI_OPT_FLAG("nan-differs", 0, "two NaN in the same place differ"),
+    CLI_OPT_FLAG("no-values", 0, "compare names, types and shapes only; no data is read"),
+    CLI_OPT_FLAG("ignore-dtype", 0, "other element types are no difference; numbers are compared"),
+    CLI_OPT_FLAG("metadata", 'm', "compare metadata too"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_diff = {
+    .name = "diff",
+    .operands = "A B",
+    .summary = "what differs between two files or models",
+    .description = "Tensors are matched by name, whatever their order and however they are spread "
+                   "over files. Values "
+                   "are compared by their bytes; with --atol or --rtol as numbers, where NaN in "
+                   "the same place is the "
+                   "same. Nothing is printed if nothing differs; else a line for each difference: "
+                   "- only in A, + only "
+                   "in B, ~ in both, but other type, shape or values. -q prints nothing and stops "
+                   "at the first.\n\n"
+                   "Metadata is compared only with --metadata, and then counts.\n\n"
+                   "The exit status is 0 if A and B are the same, 1 if they differ.\n\n"
+                   "--json writes schema, a, b, same, same_tensors, tensors (name, change: "
+                   "removed, added, type or "
+                   "values; a and b: dtype and shape; values: elements, differing, not_finite, "
+                   "max_abs, max_rel, "
+                   "first, first_values) and metadata (key, a, b).",
+    .examples = "safetensors diff model/ merged.safetensors # the same weights?\n"
+                "safetensors diff a.safetensors b.safetensors --rtol 1e-3 --atol 1e-6\n"
+                "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"
+                "safetensors diff -q a.safetensors b.safetensors && echo same",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_JOBS,
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = run,
+};
