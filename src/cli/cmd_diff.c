@@ -259,7 +259,7 @@ static void put_index(const diff *d, const sft_tensor *t, uint64_t index) {
 static void put_values(const diff *d, const pair *p) {
     const cli_difference *x = &p->difference;
     cli_out *o = &d->c->out;
-    char text[48];
+    char text[CLI_ELEMENT_TEXT];
     char other[32];
 
     if (!d->details) {
@@ -276,8 +276,8 @@ static void put_values(const diff *d, const pair *p) {
     }
     cli_puts(o, "; first at ");
     put_index(d, p->a, x->first);
-    cli_printf(o, ": %s", cli_real_text(text, x->a, p->a->dtype));
-    cli_printf(o, " and %s\n", cli_real_text(text, x->b, p->b->dtype));
+    cli_printf(o, ": %s", cli_element_text(text, p->a->dtype, x->a));
+    cli_printf(o, " and %s\n", cli_element_text(text, p->b->dtype, x->b));
 }
 
 static void put_pair(const diff *d, const pair *p) {
@@ -299,9 +299,16 @@ static void put_pair(const diff *d, const pair *p) {
     cli_puts(o, "\n");
 }
 
+static void put_text(cli_out *o, const char *text, size_t len) {
+    enum { SHOWN = 100 };
+    cli_put_escaped(o, text, len < SHOWN ? len : SHOWN);
+    if (len > SHOWN) {
+        cli_printf(o, "... (%llu bytes)", (unsigned long long)len);
+    }
+}
+
 static void put_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
                        size_t a_len, const char *b, size_t b_len) {
-    enum { SHOWN = 200 };
     cli_out *o = &d->c->out;
 
     (void)ctx;
@@ -310,15 +317,11 @@ static void put_change(diff *d, void *ctx, const char *key, size_t key_len, cons
     cli_put_escaped(o, key, key_len);
     cli_puts(o, ": ");
     if (a != NULL) {
-        cli_put_escaped(o, a, a_len < SHOWN ? a_len : SHOWN);
-        cli_puts(o, a_len > SHOWN ? "..." : "");
+        put_text(o, a, a_len);
     }
-    if (a != NULL && b != NULL) {
-        cli_puts(o, " became ");
-    }
+    cli_puts(o, a != NULL && b != NULL ? " became " : "");
     if (b != NULL) {
-        cli_put_escaped(o, b, b_len < SHOWN ? b_len : SHOWN);
-        cli_puts(o, b_len > SHOWN ? "..." : "");
+        put_text(o, b, b_len);
     }
     cli_puts(o, "\n");
 }
@@ -384,8 +387,8 @@ static void json_values(cli_json *j, const pair *p) {
     cli_json_u64(j, x->first);
     cli_json_key(j, "first_values");
     cli_json_open(j, '[');
-    cli_json_number(j, x->a);
-    cli_json_number(j, x->b);
+    cli_json_element(j, p->a->dtype, x->a);
+    cli_json_element(j, p->b->dtype, x->b);
     cli_json_close(j, ']');
     cli_json_close(j, '}');
 }

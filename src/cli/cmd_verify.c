@@ -215,7 +215,7 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
                           sft_edit_way way) {
     const bool crc = (kinds & SFT_DIGEST_CRC32C) != 0;
     const bool sha = (kinds & SFT_DIGEST_SHA256) != 0;
-    const char *where = beside                       ? "in PATH.digests.json"
+    const char *where = beside                       ? "beside the file"
                         : way == SFT_EDITED_IN_PLACE ? "in place"
                         : way == SFT_EDITED_NEW_FILE ? "by a new file"
                                                      : "as they were";

@@ -18,8 +18,8 @@ void cli_difference_merge(cli_difference *d, const cli_difference *more) {
     }
     if (d->differing == 0) {
         d->first = more->first;
-        d->a = more->a;
-        d->b = more->b;
+        memcpy(d->a, more->a, sizeof d->a);
+        memcpy(d->b, more->b, sizeof d->b);
     }
     d->differing += more->differing;
     d->not_finite += more->not_finite;
@@ -92,6 +92,16 @@ static void measure(cli_difference *d, const operand *a, const operand *b, size_
     d->max_rel = rel > d->max_rel ? rel : d->max_rel;
 }
 
+static void keep_element(unsigned char *to, const operand *o, size_t element) {
+    const size_t size = o->type->block_bytes;
+
+    if (o->type->block_elements != 1) {
+        memcpy(to, &o->values[element], sizeof o->values[element]);
+    } else if (size <= sizeof((cli_difference *)NULL)->a) {
+        memcpy(to, o->data + element * size, size);
+    }
+}
+
 static void compare_values(cli_difference *d, const cli_tolerance *t, const operand *a,
                            const operand *b, uint64_t first, size_t n, size_t parts) {
     const bool bytes = !t->numeric && a->type->id == b->type->id && a->type->block_elements == 1;
@@ -110,8 +120,8 @@ static void compare_values(cli_difference *d, const cli_tolerance *t, const oper
         }
         if (d->differing++ == 0) {
             d->first = first + e;
-            d->a = a->values[e * parts];
-            d->b = b->values[e * parts];
+            keep_element(d->a, a, e);
+            keep_element(d->b, b, e);
         }
         d->not_finite += !finite;
         for (size_t p = e * parts; p < (e + 1) * parts; p++) {

@@ -16,10 +16,10 @@ typedef struct cli_tolerance {
 } cli_tolerance;
 
 typedef struct cli_difference {
-    uint64_t differing; /* elements */
-    uint64_t first;     /* row-major index of the first of them */
-    double a;           /* its values; of complex numbers the real parts */
-    double b;
+    uint64_t differing;  /* elements */
+    uint64_t first;      /* row-major index of the first of them */
+    unsigned char a[16]; /* its values: bytes as in the file; of types below a byte a host double */
+    unsigned char b[16];
     double max_abs;      /* among differing finite ones; of complex numbers, of their parts */
     double max_rel;      /* |a - b| / |b|, b not zero */
     uint64_t not_finite; /* differing elements with NaN or infinity on one side or both */

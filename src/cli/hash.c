@@ -240,6 +240,11 @@ sft_status cli_hash_catalog(cli *c, const sft_catalog *catalog, uint32_t wanted,
     memset(out, 0, sizeof *out);
     out->files = cli_alloc(files, sizeof *out->files);
     control = cli_control(c, "hashing");
+    if (wanted == CLI_HASH_CONTENT) { /* alone: several tensors at a time */
+        status = sft_catalog_content_hash(catalog, out->content, cli_pool(c), control, err);
+        cli_control_end(c);
+        return status;
+    }
     uint32_t todo = wanted & (CLI_HASH_WHOLE | CLI_HASH_DATA);
     todo |= (wanted & CLI_HASH_AUTO) != 0 ? CLI_HASH_WHOLE | CLI_HASH_DATA : 0;
     if ((wanted & (CLI_HASH_CONTENT | CLI_HASH_TENSORS)) != 0) {

@@ -206,8 +206,14 @@ static char *beside_path(const char *path) {
 }
 
 static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    const char *base = path;
+    for (const char *s = path; *s != '\0'; s++) {
+#ifdef _WIN32
+        base = *s == '\\' || *s == ':' ? s + 1 : base;
+#endif
+        base = *s == '/' ? s + 1 : base;
+    }
+    return base;
 }
 
 static void write_manifest(const record *r, cli_out *out) {

@@ -131,7 +131,7 @@ void cli_json_number(cli_json *j, double value) {
     }
 }
 
-static void json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
+void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
     double value = 0;
 
     if (dtype->kind == SFT_KIND_BOOL) {
@@ -470,7 +470,7 @@ static sft_status stream_values(cli *c, const cli_view *view, printer *p, cli_js
             if (p != NULL) {
                 print_element(p, cli_element_text(text, view->tensor->dtype, data + i * s.size));
             } else {
-                json_element(j, view->tensor->dtype, data + i * s.size);
+                cli_json_element(j, view->tensor->dtype, data + i * s.size);
             }
         }
     }

@@ -65,10 +65,11 @@ sft_status cli_run_job(cli *c, const cli_job *job, sft_error *err) {
     const size_t threads = sft_pool_threads(pool);
     const size_t slots = threads < MOST_SLOTS ? threads : MOST_SLOTS;
     round r = {job, cli_alloc(slots, sizeof *r.slots), 0};
-    char *rooms = cli_alloc(slots, job->room_bytes);
+    const size_t room_bytes = (job->room_bytes + 63) / 64 * 64;
+    char *rooms = cli_alloc(slots, room_bytes);
 
     for (size_t i = 0; i < slots; i++) {
-        r.slots[i].room = rooms + i * job->room_bytes;
+        r.slots[i].room = rooms + i * room_bytes;
     }
     const sft_status status = run_rounds(c, &r, slots, pool, err);
     free(rooms);
