@@ -367,7 +367,9 @@ class Amalgamation:
                 owners.setdefault(n, set()).add(name)
         rename = {name: set() for name in self.sources}
         for n, files in owners.items():
-            if len(files) > 1 or (n in words and n not in self.shared_tags(files, n)):
+            if n in words and n in self.shared_tags(files, n):
+                continue
+            if len(files) > 1 or n in words:
                 for f in files:
                     rename[f].add(n)
         for f in self.sources:
@@ -375,7 +377,7 @@ class Amalgamation:
         return rename, macros
 
     def shared_tags(self, files, name):
-        """A struct declared in a header and defined in one source keeps its name."""
+        """A struct declared in a header and defined in sources (one per system) keeps its name."""
         for f in files:
             if re.search(r"\b(struct|union|enum)\s+%s\s*\{" % re.escape(name), self.unit(f).text):
                 return {name}

@@ -14,7 +14,7 @@ set -u
 static=$1
 shared=$2
 cd "$(dirname "$0")/.." || exit 4
-LIMIT=256000
+LIMIT=250000
 faults=0
 fault() {
     echo "$*"

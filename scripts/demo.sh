@@ -42,22 +42,23 @@ same() { # two files that must be equal
 say "What is in the model? A folder of shards is one catalog."
 step 0 ls --fold model
 say "Are its files valid?"
-step 0 check model/*.safetensors
+step 0 check model
 say "One tensor: facts, statistics, values"
 step 0 show model 'model.layers.0.self_attn.q_proj.weight'
-say "A slice into a NumPy file: every second row from the end, first 8 columns"
-step 0 get model 'model.embed_tokens.weight[::-2, :8]' -o rows.npy
-printf '$ ls -l rows.npy: %s bytes\n' "$(wc -c <rows.npy)"
+say "A slice: the values of two rows; and every second row from the end, 8 columns, into a NumPy file"
+step 0 show --no-stats model 'model.embed_tokens.weight[0:2, :6]'
+step 0 get model 'model.embed_tokens.weight[::-2, :8]' -o rows.npy --dtype F32
+printf 'rows.npy has %s bytes\n' "$(wc -c <rows.npy)"
 
-say "All tensors into one file, normal ones in F32, with digests for later"
-step 0 cp model one.safetensors --digest crc32c
+say "All shards into one file, with digests of every tensor and room for notes"
+step 0 cp model one.safetensors --digests crc32c --reserve 512
 step 0 hash one.safetensors
 say "Are the two the same model? Different files, same tensors: yes"
 step 0 diff model one.safetensors
 
 say "Metadata: set, read, and what it cost"
-step 0 meta set one.safetensors license=apache-2.0 trained_on=nothing
-step 0 meta get one.safetensors license
+step 0 meta -v one.safetensors --set license=apache-2.0 --set trained_on=nothing
+step 0 meta one.safetensors license
 step 0 verify one.safetensors
 
 say "One bit flips on the disk ..."

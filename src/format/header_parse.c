@@ -223,7 +223,7 @@ static const char *read_pair(parser *ps, const char *p) {
     }
     p = sft__json_blank(p + 1);
     if (*p != '"') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "metadata value must be a string");
+        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "metadata value must be a string");
     }
     p = take_string(ps, p, &entry->value, &entry->value_len);
     h->metadata_count += p != NULL ? 1 : 0;
@@ -241,7 +241,7 @@ static const char *read_metadata(parser *ps, const char *p) {
         return p + 4;
     }
     if (*p != '{') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "__metadata__ must be an object of strings");
+        return sft__scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "__metadata__ must be an object of strings");
     }
     h->metadata_begin = 8 + (uint64_t)(p - s->text);
     p = sft__json_blank(p + 1);
@@ -394,7 +394,7 @@ static const char *read_members(parser *ps, const char *p) {
     bool more;
 
     if (*p != '{') {
-        return sft__scan_expected(s, SFT_E_JSON, p, "header must be a JSON object");
+        return sft__scan_wrong_type(s, p, 0, SFT_E_SCHEMA, "header must be a JSON object");
     }
     p = sft__json_blank(p + 1);
     more = *p != '}';

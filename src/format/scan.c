@@ -39,6 +39,12 @@ const char *sft__scan_json_fault(sft__scan *s) {
     return SFT__SCAN_FAIL(s, SFT_E_JSON, s->json.fault_at, "%s", s->json.fault);
 }
 
+const char *sft__scan_wrong_type(sft__scan *s, const char *p, unsigned depth, sft_status status,
+                                 const char *needed) {
+    return sft__json_value(&s->json, p, depth) == NULL ? sft__scan_json_fault(s)
+                                                       : sft__scan_expected(s, status, p, needed);
+}
+
 const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
     s->status = s->arena->over_budget
                     ? sft__fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows")
@@ -84,9 +90,7 @@ static inline const char *scan_uint(sft__scan *s, const char *p, sft_status stat
     sft__json_num n;
     const char *q = p;
     if (*p != '-' && (*p < '0' || *p > '9')) {
-        /* some other value has the wrong type; anything else is no JSON */
-        const bool is_value = *p != '\0' && strchr("\"[{tfn", *p) != NULL;
-        return sft__scan_expected(s, is_value ? status : SFT_E_JSON, p, needed);
+        return sft__scan_wrong_type(s, p, 3, status, needed);
     }
     q = sft__json_number(&s->json, p, &n);
     if (q == NULL) {
@@ -106,7 +110,7 @@ static const char *scan_shape(sft__scan *s, const char *p, sft__scan_tensor *out
     bool more;
 
     if (*p != '[') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "shape must be an array");
+        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "shape must be an array");
     }
     p = sft__json_blank(p + 1);
     more = *p != ']';
@@ -145,7 +149,7 @@ static const char *scan_dtype(sft__scan *s, const char *p, sft__scan_tensor *out
     char name[SFT__DTYPE_NAME_MAX + 1];
 
     if (*p != '"') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "dtype must be a string");
+        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "dtype must be a string");
     }
     p = sft__json_read(&s->json, p, &text);
     if (p == NULL) {
@@ -168,9 +172,12 @@ static const char *scan_dtype(sft__scan *s, const char *p, sft__scan_tensor *out
 static const char *scan_offsets(sft__scan *s, const char *p, sft__scan_tensor *out) {
     const char *const at = p;
     if (*p != '[') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "data_offsets must be an array");
+        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "data_offsets must be an array");
     }
     p = sft__json_blank(p + 1);
+    if (*p == ']') {
+        return SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has no items, needed two");
+    }
     p = scan_uint(s, p, SFT_E_OFFSETS, "offset must be a non-negative integer", &out->begin);
     if (p == NULL) {
         return NULL;
@@ -189,7 +196,9 @@ static const char *scan_offsets(sft__scan *s, const char *p, sft__scan_tensor *o
     }
     p = sft__json_blank(p);
     if (*p == ',') {
-        return SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has more than two items");
+        return sft__json_value(&s->json, sft__json_blank(p + 1), 3) == NULL
+                   ? sft__scan_json_fault(s)
+                   : SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has more than two items");
     }
     if (*p != ']') {
         return sft__scan_expected(s, SFT_E_JSON, p, "expected ']' behind data_offsets");
@@ -249,7 +258,7 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) 
     bool more;
 
     if (*p != '{') {
-        return sft__scan_expected(s, SFT_E_SCHEMA, p, "tensor entry must be an object");
+        return sft__scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "tensor entry must be an object");
     }
     p = sft__json_blank(p + 1);
     more = *p != '}';

@@ -59,6 +59,10 @@ const char *sft__scan_json_fault(sft__scan *s); /* the fault that s->json holds 
                                     (s)->name, (s)->name_len, __VA_ARGS__),                  \
      (const char *)NULL)
 const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at, const char *needed);
+/* A value of the wrong type at p, with `depth` containers open around it: fails with status, or with JSON if it
+ * is no value at all. */
+const char *sft__scan_wrong_type(sft__scan *s, const char *p, unsigned depth, sft_status status,
+                                 const char *needed);
 const char *sft__scan_no_room(sft__scan *s, uint64_t size); /* arena refused: budget or memory */
 
 /* The position of a member's value in an entry that was read before; p at the entry's `{`. */
