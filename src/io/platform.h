@@ -73,6 +73,9 @@ sft_status sft__stream_read(int fd, void *dst, size_t size, size_t *got, sft_err
 sft_status sft__file_map(sft__handle file, const char *name, uint64_t size, const void **map,
                          sft_error *err);
 void sft__file_unmap(const void *map, uint64_t size);
+/* Whether the range is probably in memory already, judged by its ends and its middle; false where the
+ * system cannot tell. */
+bool sft__file_resident(sft__handle file, uint64_t offset, uint64_t size);
 void sft__file_advise(sft__handle file, uint64_t offset, uint64_t size, sft_advice advice);
 void sft__map_advise(const void *map, uint64_t map_size, uint64_t offset, uint64_t size,
                      sft_advice advice);

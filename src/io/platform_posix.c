@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* One read or write call moves at most this much: Linux stops at 2 GiB - 4 KiB, macOS refuses 2
@@ -286,6 +287,23 @@ void sft__file_unmap(const void *map, uint64_t size) {
     if (map != NULL) {
         (void)munmap(map_address(map), (size_t)size);
     }
+}
+
+bool sft__file_resident(sft__handle file, uint64_t offset, uint64_t size) {
+#if defined(__linux__) && defined(RWF_NOWAIT)
+    for (uint64_t i = 0; i <= 2; i++) {
+        const uint64_t at = offset + (size > 0 ? (size - 1) / 2 * i : 0);
+        char byte;
+        const struct iovec one = {&byte, 1};
+        if (at > (uint64_t)INT64_MAX || preadv2((int)file, &one, 1, (off_t)at, RWF_NOWAIT) < 0) {
+            return false; /* EAGAIN: not in memory; anything else: not known */
+        }
+    }
+    return true; /* 0 bytes behind the end of the file count as present */
+#else
+    (void)file, (void)offset, (void)size;
+    return false;
+#endif
 }
 
 void sft__file_advise(sft__handle file, uint64_t offset, uint64_t size, sft_advice advice) {

@@ -351,6 +351,11 @@ void sft__file_unmap(const void *map, uint64_t size) {
     }
 }
 
+bool sft__file_resident(sft__handle file, uint64_t offset, uint64_t size) {
+    (void)file, (void)offset, (void)size;
+    return false;
+}
+
 /* Windows takes such advice only when a file is opened. */
 void sft__file_advise(sft__handle file, uint64_t offset, uint64_t size, sft_advice advice) {
     (void)file, (void)offset, (void)size, (void)advice;

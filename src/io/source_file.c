@@ -72,6 +72,10 @@ static sft_status file_borrow(void *self, uint64_t offset, size_t size, const vo
 static void file_advise(void *self, uint64_t offset, uint64_t size, sft_advice advice) {
     file_source *f = self;
     const uint8_t *map = atomic_load_explicit(&f->map, memory_order_acquire);
+    if (advice == SFT_ADVICE_WILL_NEED && sft__file_resident(f->file, offset, size)) {
+        return; /* looking at every page of the range, as the system would, costs more than asking
+                 */
+    }
     if (map != NULL) {
         sft__map_advise(map, f->size, offset, size, advice);
     }
