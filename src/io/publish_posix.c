@@ -9,7 +9,7 @@
 #ifndef _WIN32
 #include "base/checked.h"
 #include "base/strmap.h"
-#include "base/thread.h"
+#include "io/direct_posix.h"
 #include "io/publish.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,6 @@ enum {
     NAME_LIMIT = 255,       /* bytes of one file name on every common file system */
     TEMP_EXTRA = 1 + 5 + 16 /* "." NAME ".tmp." and 16 hex digits */
 };
-static const uint64_t WRITEBACK_STEP = (uint64_t)32 << 20;
 
 struct sft__publish {
     sft__publish_options options;
@@ -44,10 +43,7 @@ struct sft__publish {
     uid_t old_uid;
     gid_t old_gid;
     char temp[NAME_LIMIT + 1];
-    sft__mutex lock; /* for the three below */
-    uint64_t dirty_begin;
-    uint64_t dirty_end;
-    uint64_t dirty_bytes;
+    sft__direct *direct; /* for large parts of a large durable file; or NULL */
 };
 
 /* ---------------------------------------------------------------- finding the target */
@@ -316,10 +312,6 @@ sft_status sft__publish_open(sft__publish **out, const char *path,
     p->folder = -1;
     p->file = -1;
     sft__arena_init(&p->arena, options->allocator, 0);
-    if (!sft__mutex_init(&p->lock)) {
-        sft__free(options->allocator, p, sizeof *p);
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
-    }
     p->path = sft__arena_copy(&p->arena, path, strlen(path));
     st = p->path == NULL ? sft__fail_nomem(err, strlen(path) + 1) : find_target(p, err);
     if (st == SFT_OK && !create_unnamed(p) && with_temp_name(p, make_named) != 0) {
@@ -388,41 +380,10 @@ sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error 
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
                              (unsigned long long)size, publish->path);
     }
+    if (publish->options.durability == SFT_DURABLE_FULL && size >= SFT__DIRECT_FILE) {
+        publish->direct = sft__direct_open(publish->file, publish->options.allocator);
+    }
     return SFT_OK;
-}
-
-/* Starts writing back what has gathered, so that the disk works while we go on. */
-static void note_dirty(sft__publish *p, uint64_t offset, uint64_t size) {
-#if defined(__linux__)
-    uint64_t begin = 0;
-    uint64_t end = 0;
-
-    if (p->options.durability != SFT_DURABLE_FULL) {
-        return;
-    }
-    sft__mutex_lock(&p->lock);
-    if (p->dirty_bytes == 0 || offset < p->dirty_begin) {
-        p->dirty_begin = offset;
-    }
-    if (p->dirty_bytes == 0 || offset + size > p->dirty_end) {
-        p->dirty_end = offset + size;
-    }
-    p->dirty_bytes += size;
-    if (p->dirty_bytes >= WRITEBACK_STEP) {
-        begin = p->dirty_begin;
-        end = p->dirty_end;
-        p->dirty_bytes = 0;
-    }
-    sft__mutex_unlock(&p->lock);
-    if (end > begin) {
-        /* a hint: an error shows again in fsync, which is checked */
-        (void)sync_file_range(p->file, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
-    }
-#else
-    (void)p;
-    (void)offset;
-    (void)size;
-#endif
 }
 
 static ssize_t write_parts(int fd, struct iovec *iov, int count, off_t offset) {
@@ -464,30 +425,48 @@ static int write_all(int fd, struct iovec *iov, int count, uint64_t *offset) {
     return 0;
 }
 
-sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts,
-                              size_t count, sft_error *err) {
-    enum { BATCH = 128 }; /* below every IOV_MAX (POSIX promises 16, all in use have 1,024) */
-    const uint64_t begin = offset;
+/* Through the cache: all that is left. 0, or -1 with errno. */
+static int write_cached(int fd, sft__parts *p) {
+    enum { BATCH = 256 }; /* below every IOV_MAX (POSIX promises 16, all in use have 1,024) */
 
-    for (size_t i = 0; i < count;) {
+    for (size_t i = 0; i < p->count;) {
         struct iovec iov[BATCH];
         int n = 0;
-        for (; i < count && n < BATCH; i++, n++) {
+        for (; i < p->count && n < BATCH; i++, n++) {
             /* iovec knows no const */
-            memcpy(&iov[n].iov_base, &parts[i].data, sizeof iov[n].iov_base);
-            iov[n].iov_len = parts[i].size;
+            memcpy(&iov[n].iov_base, &p->parts[i].data, sizeof iov[n].iov_base);
+            iov[n].iov_len = p->parts[i].size;
         }
-        if (write_all(publish->file, iov, n, &offset) != 0) {
-            const int cause = errno;
-            (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
-                                publish->path, (unsigned long long)offset);
-            if (err != NULL) {
-                err->offset = offset;
-            }
-            return SFT_E_IO;
+        if (p->begun > 0) {
+            iov[0].iov_base = (char *)iov[0].iov_base + p->begun;
+            iov[0].iov_len -= p->begun;
+            p->begun = 0;
+        }
+        if (write_all(fd, iov, n, &p->offset) != 0) {
+            return -1;
         }
     }
-    note_dirty(publish, begin, offset - begin);
+    return 0;
+}
+
+sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts,
+                              size_t count, sft_error *err) {
+    sft__parts p = {parts, count, 0, 0, offset};
+
+    for (size_t i = 0; i < count; i++) {
+        p.left += parts[i].size; /* cannot overflow: all of it is in memory */
+    }
+    if ((publish->direct != NULL && p.left >= SFT__DIRECT_PART &&
+         sft__direct_write(publish->direct, &p) != 0) ||
+        write_cached(publish->file, &p) != 0) {
+        const int cause = errno;
+        (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu", publish->path,
+                            (unsigned long long)p.offset);
+        if (err != NULL) {
+            err->offset = p.offset;
+        }
+        return SFT_E_IO;
+    }
     return SFT_OK;
 }
 
@@ -509,6 +488,12 @@ static int close_file(sft__publish *p) {
     const int fd = p->file;
     p->file = -1;
     return close(fd); /* never twice: the descriptor is gone whatever close says */
+}
+
+static int close_direct(sft__publish *p) {
+    sft__direct *d = p->direct;
+    p->direct = NULL;
+    return sft__direct_close(d);
 }
 
 /* The temporary name becomes the target's, unless that exists. */
@@ -583,6 +568,9 @@ sft_status sft__publish_commit(sft__publish *publish, sft_error *err) {
     int cause = 0;
     bool linked = false;
 
+    if (close_direct(publish) != 0) {
+        return not_committed(publish, errno, "close", err);
+    }
     if (durable && sync_file(publish->file) != 0) {
         return not_committed(publish, errno, "write to disk", err);
     }
@@ -610,6 +598,7 @@ void sft__publish_free(sft__publish *publish) {
     if (publish == NULL) {
         return;
     }
+    (void)close_direct(publish);
     if (publish->file >= 0) {
         (void)close(publish->file); /* given up, or an error told already */
     }
@@ -619,7 +608,6 @@ void sft__publish_free(sft__publish *publish) {
     if (publish->folder >= 0) {
         (void)close(publish->folder); /* read-only */
     }
-    sft__mutex_reset(&publish->lock);
     sft__arena_free(&publish->arena);
     sft__free(publish->options.allocator, publish, sizeof *publish);
 }

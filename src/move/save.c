@@ -10,7 +10,7 @@
 #include "move/publish_set.h"
 #include <sft/extend.h>
 
-enum { GATHER = 64 };                                 /* tensors per vectored write */
+enum { GATHER = 256 };                                /* tensors per vectored write */
 static const uint64_t JOB_BYTES = (uint64_t)32 << 20; /* one worker's share at a time */
 
 /* Bytes of a tensor whose other bytes belong to other jobs. */
@@ -29,7 +29,6 @@ typedef struct saver {
     sft__meter meter;
     bool fuse; /* CRC32C is computed while writing */
     size_t jobs;
-    uint64_t job_bytes;
     portion (*portions)[2]; /* per job: its first and its last tensor, where they are cut */
     sft__mutex lock;        /* of the two below */
     sft_status status;
@@ -176,7 +175,8 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
     const uint8_t *at = data;
 
     while (size > 0) {
-        const size_t room = g->step - g->bytes;
+        /* up to the next multiple of step in the file: see SFT__PUBLISH_ALIGN */
+        const size_t room = g->step - (size_t)((g->offset + g->bytes) % g->step);
         const size_t n = size < room ? (size_t)size : room;
         if (crc != NULL) {
             *crc = sft_crc32c(*crc, at, n);
@@ -185,25 +185,24 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
         g->bytes += n;
         at += n;
         size -= n;
-        if (g->bytes == g->step || g->count == GATHER) {
+        if (n == room || g->count == GATHER) {
             SFT_TRY(flush(g, err));
         }
     }
     return SFT_OK;
 }
 
-/* Bytes [begin, end) of the data section; begin == 0 takes the header along if nothing in it is
- * open. */
-static sft_status write_range(saver *s, uint64_t begin, uint64_t end, portion cut[2],
+/* Bytes [begin, end) of the data section; the first range takes the header along if nothing in it
+ * is open. */
+static sft_status write_range(saver *s, uint64_t begin, uint64_t end, bool first, portion cut[2],
                               sft_error *err) {
-    const bool header_too = begin == 0 && !sft__set_digests_inside(&s->set);
     gather g;
 
     memset(&g, 0, offsetof(gather, spans));
     g.s = s;
     g.offset = s->set.data_offset + begin;
     g.step = s->fuse ? SFT__DIGEST_BLOCK : SFT__METER_STEP;
-    if (header_too || (begin == 0 && s->stream != NULL)) {
+    if (first && (s->stream != NULL || !sft__set_digests_inside(&s->set))) {
         g.offset = 0;
         SFT_TRY(add(&g, s->set.header.data, s->set.header.len, NULL, err));
     }
@@ -229,10 +228,20 @@ static sft_status write_range(saver *s, uint64_t begin, uint64_t end, portion cu
     return flush(&g, err);
 }
 
+/* Jobs end at multiples of their size in the file; the first ones may be empty if the header is
+ * large. */
+static uint64_t job_begin(const saver *s, size_t job) {
+    const uint64_t at = job * JOB_BYTES; /* cannot overflow: inside the file */
+    if (job >= s->jobs) {
+        return s->set.data_bytes;
+    }
+    return at <= s->set.data_offset ? 0 : at - s->set.data_offset;
+}
+
 static void run_job(void *ctx, size_t job) {
     saver *s = ctx;
-    const uint64_t begin = job * s->job_bytes; /* cannot overflow: below data_bytes */
-    const uint64_t left = s->set.data_bytes - begin;
+    const uint64_t begin = job_begin(s, job);
+    const uint64_t end = job_begin(s, job + 1);
     portion none[2];
     sft_error err;
     sft_status st;
@@ -243,8 +252,7 @@ static void run_job(void *ctx, size_t job) {
     if (st != SFT_OK) {
         return;
     }
-    st = write_range(s, begin, begin + (left < s->job_bytes ? left : s->job_bytes),
-                     s->portions != NULL ? s->portions[job] : none, &err);
+    st = write_range(s, begin, end, job == 0, s->portions != NULL ? s->portions[job] : none, &err);
     if (st != SFT_OK) {
         sft__mutex_lock(&s->lock);
         if (s->status == SFT_OK) {
@@ -274,8 +282,7 @@ static sft_status write_data(saver *s, sft_error *err) {
     const bool parallel =
         sft_pool_threads(s->set.options.pool) > 1 && s->set.data_bytes > 2 * JOB_BYTES;
 
-    s->job_bytes = parallel ? JOB_BYTES : s->set.data_bytes;
-    s->jobs = parallel ? (size_t)((s->set.data_bytes + JOB_BYTES - 1) / JOB_BYTES) : 1;
+    s->jobs = parallel ? (size_t)((sft__set_file_bytes(&s->set) + JOB_BYTES - 1) / JOB_BYTES) : 1;
     s->fuse = s->set.crc != NULL;
     if (parallel && s->fuse) {
         s->portions = sft__alloc_array(s->set.allocator, s->jobs, sizeof *s->portions);
@@ -342,7 +349,7 @@ static sft_status save_stream(saver *s, int fd, sft_error *err) {
     hash_ahead(s, true);
     SFT_TRY(sft__set_seal(&s->set, err));
     s->stream = &stream;
-    return write_range(s, 0, s->set.data_bytes, none, err);
+    return write_range(s, 0, s->set.data_bytes, true, none, err);
 }
 
 sft_status sft_save_stream(int fd, const sft_save_tensor *tensors, size_t count,

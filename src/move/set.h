@@ -10,9 +10,9 @@
 #include "format/build.h"
 #include <sft/digest.h>
 
-/* Blocks in which bytes are hashed right before they are written: they stay in the processor's
- * cache. */
-#define SFT__DIGEST_BLOCK ((size_t)256 << 10)
+/* Bytes that are hashed, then written, in one go; with several workers one hashes while another
+ * writes. */
+#define SFT__DIGEST_BLOCK ((size_t)4 << 20)
 
 typedef struct sft__set {
     sft_write_options options; /* copied; what it points to is the caller's (or the writer's) */

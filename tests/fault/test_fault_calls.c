@@ -53,7 +53,7 @@ static const struct {
     {"readlinkat", LIST(E(EIO, FAILS), E(EACCES, FAILS))},
     {"pread", LIST(E(EIO, FAILS), E(EINTR, SUCCEEDS), E(EAGAIN, FAILS), E(ESTALE, FAILS),
                    {WRAP_ONE, 0, SUCCEEDS}, {WRAP_LESS, 0, SUCCEEDS}, {WRAP_NONE, 0, FAILS})},
-    {"pwrite", LIST(E(EIO, FAILS), E(ENOSPC, FAILS), E(EDQUOT, FAILS), E(EFBIG, FAILS),
+    {"pwrite", LIST(E(EIO, FAILS), E(EINVAL, MAY), E(ENOSPC, FAILS), E(EDQUOT, FAILS), E(EFBIG, FAILS),
                     E(EAGAIN, FAILS), E(EINTR, SUCCEEDS), {WRAP_ONE, 0, SUCCEEDS},
                     {WRAP_LESS, 0, SUCCEEDS}, {WRAP_NONE, 0, FAILS})},
     {"pwritev",

@@ -165,9 +165,9 @@ static void long_names_fit(void **state) {
     }
 }
 
-static void parallel_writes_and_writeback(void **state) {
+static void large_writes_out_of_order(void **state) {
     (void)state;
-    /* more than one early writeback step, written out of order */
+    /* large enough to go past the cache, written out of order */
     const sft__publish_options o = opts(0, false);
     const size_t piece = (size_t)8 << 20;
     char *block = malloc(piece);
@@ -196,6 +196,54 @@ static void parallel_writes_and_writeback(void **state) {
     free(block);
 }
 
+/* Every alignment of memory and file: odd ends through the cache, pages past it, the caller's
+ * memory or copied. */
+static void direct_writes_of_every_alignment(void **state) {
+    (void)state;
+    enum { FILE_SIZE = 5 << 20, BASE = 4096 };
+    const sft__publish_options o = opts(0, false);
+    uint8_t *want = malloc(FILE_SIZE);
+    uint8_t *memory = aligned_alloc(BASE, FILE_SIZE + 2 * BASE);
+    uint32_t seed = 7;
+    assert_true(want != NULL && memory != NULL);
+    for (int round = 0; round < 30; round++) {
+        sft__publish *p;
+        size_t at = 0;
+        assert_int_equal(sft__publish_open(&p, in_scratch("d"), &o, NULL), SFT_OK);
+        assert_int_equal(sft__publish_reserve(p, FILE_SIZE, NULL), SFT_OK);
+        while (at < FILE_SIZE) {
+            /* up to four parts, at addresses of several alignments */
+            sft__span parts[4];
+            uint8_t *from = memory;
+            const size_t begin = at;
+            size_t count = 0;
+            for (; count < 4 && at < FILE_SIZE; count++) {
+                seed = seed * 1664525 + 1013904223;
+                size_t size = (seed >> 8) % 400000;
+                size = size < FILE_SIZE - at ? size : FILE_SIZE - at;
+                size = seed % 7 == 0 ? 0 : size;
+                from += seed % 3 == 0 ? (BASE - (size_t)(from - memory) % BASE) % BASE : seed % 5;
+                if (from + size > memory + FILE_SIZE) {
+                    break;
+                }
+                for (size_t i = 0; i < size; i++) {
+                    from[i] = (uint8_t)(seed + i * 11 + (i >> 8));
+                }
+                memcpy(want + at, from, size);
+                parts[count] = (sft__span){from, size};
+                from += size;
+                at += size;
+            }
+            assert_int_equal(sft__publish_write(p, begin, parts, count, NULL), SFT_OK);
+        }
+        assert_int_equal(sft__publish_commit(p, NULL), SFT_OK);
+        sft__publish_free(p);
+        assert_file(in_scratch("d"), want, FILE_SIZE);
+    }
+    free(memory);
+    free(want);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(new_file_follows_the_umask, scratch_clear),
@@ -206,7 +254,8 @@ int main(void) {
         cmocka_unit_test_teardown(other_things_are_refused, scratch_clear),
         cmocka_unit_test_teardown(new_only_never_replaces, scratch_clear),
         cmocka_unit_test_teardown(long_names_fit, scratch_clear),
-        cmocka_unit_test_teardown(parallel_writes_and_writeback, scratch_clear),
+        cmocka_unit_test_teardown(direct_writes_of_every_alignment, scratch_clear),
+        cmocka_unit_test_teardown(large_writes_out_of_order, scratch_clear),
     };
     return cmocka_run_group_tests_name("publish", tests, scratch_make, scratch_drop);
 }

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * io/direct_posix.c - see direct_posix.h. Directly written are whole pages from aligned memory: the
+ * caller's where it happens to be aligned, else a bounce buffer. No page is written both ways.
+ */
+#ifndef _WIN32
+#include "io/direct_posix.h"
+#include "base/thread.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#if defined(__linux__) && defined(O_DIRECT)
+enum { BOUNCE = 4 << 20, MEMORY_ALIGN = 512 };
+
+typedef struct bounce {
+    struct bounce *next;
+    uint8_t *at; /* aligned, BOUNCE bytes */
+} bounce;
+
+struct sft__direct {
+    const sft_allocator *allocator;
+    int file;   /* through the cache; not ours */
+    int direct; /* past it */
+    size_t align;
+    sft__mutex lock; /* of the rest */
+    bounce *idle;
+    bool closed;   /* the file system refused: the cache from here on */
+    bool copy_all; /* it refused the caller's memory only */
+};
+
+static size_t bounce_size(const sft__direct *d) {
+    return sizeof(bounce) + d->align + BOUNCE;
+}
+
+sft__direct *sft__direct_open(int file, const sft_allocator *allocator) {
+    const long page = sysconf(_SC_PAGESIZE);
+    char path[40];
+    sft__direct *d = sft__alloc_zero(allocator, sizeof *d);
+
+    if (d == NULL) {
+        return NULL;
+    }
+    d->allocator = allocator;
+    d->file = file;
+    d->align = page > 4096 ? (size_t)page : 4096; /* at least every device's block */
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    d->direct = openat(AT_FDCWD, path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    if (d->direct >= 0 && sft__mutex_init(&d->lock)) {
+        return d;
+    }
+    if (d->direct >= 0) {
+        (void)close(d->direct); /* nothing was written */
+    }
+    sft__free(allocator, d, sizeof *d);
+    return NULL;
+}
+
+/* A buffer for one thread; NULL: no memory, or this way is closed. */
+static bounce *take_bounce(sft__direct *d, bool *copy_all) {
+    bounce *b = NULL;
+    bool closed;
+
+    sft__mutex_lock(&d->lock);
+    closed = d->closed;
+    *copy_all = d->copy_all;
+    if (!closed && d->idle != NULL) {
+        b = d->idle;
+        d->idle = b->next;
+    }
+    sft__mutex_unlock(&d->lock);
+    if (b == NULL && !closed) {
+        b = sft__alloc(d->allocator, bounce_size(d));
+        if (b != NULL) {
+            const uintptr_t behind = (uintptr_t)(b + 1) + d->align - 1;
+            b->at = (uint8_t *)(b + 1) + (behind - behind % d->align - (uintptr_t)(b + 1));
+        }
+    }
+    return b;
+}
+
+static void give_bounce(sft__direct *d, bounce *b, bool closed, bool copy_all) {
+    sft__mutex_lock(&d->lock);
+    b->next = d->idle;
+    d->idle = b;
+    d->closed = d->closed || closed;
+    d->copy_all = d->copy_all || copy_all;
+    sft__mutex_unlock(&d->lock);
+}
+
+static void advance(sft__parts *p, uint64_t n) {
+    p->offset += n;
+    p->left -= n;
+    while (n > 0) {
+        const size_t room = p->parts[0].size - p->begun;
+        if (n < room) {
+            p->begun += (size_t)n;
+            return;
+        }
+        n -= room;
+        p->parts++;
+        p->count--;
+        p->begun = 0;
+    }
+}
+
+/* Copies the next n bytes without moving on; n <= left. */
+static void peek(const sft__parts *p, uint8_t *dst, size_t n) {
+    size_t begun = p->begun;
+    for (size_t i = 0; n > 0; i++) {
+        const size_t room = p->parts[i].size - begun;
+        const size_t take = n < room ? n : room;
+        if (take > 0) {
+            memcpy(dst, (const uint8_t *)p->parts[i].data + begun, take);
+        }
+        dst += take;
+        n -= take;
+        begun = 0;
+    }
+}
+
+static ssize_t write_some(int fd, const void *data, size_t size, uint64_t offset) {
+    ssize_t n;
+    do {
+        n = pwrite(fd, data, size, (off_t)offset);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return n;
+}
+
+/* The bytes up to the first whole page. */
+static int write_head(sft__direct *d, sft__parts *p, bounce *b) {
+    while (p->offset % d->align != 0 && p->left > 0) {
+        const uint64_t odd = d->align - p->offset % d->align;
+        const size_t size = (size_t)(odd < p->left ? odd : p->left);
+        peek(p, b->at, size);
+        const ssize_t n = write_some(d->file, b->at, size, p->offset);
+        if (n < 0) {
+            return -1;
+        }
+        advance(p, (uint64_t)n);
+    }
+    return 0;
+}
+
+/* Whole pages. *closed: refused. Ends early after a count that is no whole page. */
+static int write_pages(sft__direct *d, sft__parts *p, bounce *b, bool *copy_all, bool *closed) {
+    while (p->left >= d->align && p->offset % d->align == 0) {
+        const uint64_t pages = p->left - p->left % d->align;
+        size_t size = pages < BOUNCE ? (size_t)pages : (size_t)BOUNCE;
+        const uint8_t *data = b->at;
+        if (p->begun == p->parts[0].size) {
+            p->parts++;
+            p->count--;
+            p->begun = 0;
+            continue;
+        }
+        const uint8_t *own = (const uint8_t *)p->parts[0].data + p->begun;
+        const size_t contiguous = p->parts[0].size - p->begun;
+        const bool straight =
+            !*copy_all && (uintptr_t)own % MEMORY_ALIGN == 0 && contiguous >= d->align;
+        if (straight) {
+            data = own;
+            size = contiguous < size ? contiguous - contiguous % d->align : size;
+        } else {
+            peek(p, b->at, size);
+        }
+        const ssize_t n = write_some(d->direct, data, size, p->offset);
+        if (n < 0 && errno == EINVAL && straight) {
+            *copy_all = true;
+        } else if (n < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
+            *closed = true;
+            return 0;
+        } else if (n < 0) {
+            return -1;
+        } else {
+            advance(p, (uint64_t)n);
+        }
+    }
+    return 0;
+}
+
+int sft__direct_write(sft__direct *d, sft__parts *p) {
+    bool copy_all;
+    bool closed = false;
+    int cause = 0;
+    bounce *b = take_bounce(d, &copy_all);
+
+    if (b == NULL) {
+        return 0;
+    }
+    if (write_head(d, p, b) != 0 || write_pages(d, p, b, &copy_all, &closed) != 0) {
+        cause = errno;
+    }
+    give_bounce(d, b, closed, copy_all);
+    errno = cause;
+    return cause == 0 ? 0 : -1;
+}
+
+int sft__direct_close(sft__direct *d) {
+    int cause = 0;
+
+    if (d == NULL) {
+        return 0;
+    }
+    if (close(d->direct) != 0) {
+        cause = errno;
+    }
+    while (d->idle != NULL) {
+        bounce *next = d->idle->next;
+        sft__free(d->allocator, d->idle, bounce_size(d));
+        d->idle = next;
+    }
+    sft__mutex_reset(&d->lock);
+    sft__free(d->allocator, d, sizeof *d);
+    errno = cause;
+    return cause == 0 ? 0 : -1;
+}
+#else
+sft__direct *sft__direct_open(int file, const sft_allocator *allocator) {
+    (void)file;
+    (void)allocator;
+    return NULL;
+}
+
+int sft__direct_write(sft__direct *d, sft__parts *p) {
+    (void)d;
+    (void)p;
+    return 0;
+}
+
+int sft__direct_close(sft__direct *d) {
+    (void)d;
+    return 0;
+}
+#endif
+#else
+typedef int sft__direct_posix_empty;
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * io/direct_posix.h - writing past the page cache (O_DIRECT). A large file that must reach the disk
+ * anyway gets there faster this way: nothing is copied into the cache, and fsync finds nothing left
+ * to do. Only for publish_posix.c.
+ */
+#ifndef SFT_IO_DIRECT_POSIX_H
+#define SFT_IO_DIRECT_POSIX_H
+
+#ifndef _WIN32
+#include "base/alloc.h"
+#include "io/stream.h"
+
+/* Files and writes below these sizes go through the cache. Small in the tests' build, so that they
+ * come here. */
+#ifdef SFT_UNIT
+#define SFT__DIRECT_FILE ((uint64_t)128 << 10)
+#define SFT__DIRECT_PART ((uint64_t)64 << 10)
+#else
+#define SFT__DIRECT_FILE ((uint64_t)64 << 20)
+#define SFT__DIRECT_PART ((uint64_t)1 << 20)
+#endif
+
+typedef struct sft__direct sft__direct;
+
+/* A second way into the open file `file`. NULL where there is none: use the cache. */
+sft__direct *sft__direct_open(int file, const sft_allocator *allocator);
+
+/* What is not written yet of a vectored write. */
+typedef struct sft__parts {
+    const sft__span *parts; /* the first one is begun */
+    size_t count;
+    size_t begun;    /* bytes of it that are done */
+    uint64_t left;   /* bytes of all */
+    uint64_t offset; /* in the file, of the next byte */
+} sft__parts;
+
+/* Writes as much of `p` as goes directly, moving it on; the odd bytes before the first block go
+ * through the cache. What is left then (the odd bytes at the end, or everything if this way is
+ * closed) is the caller's. 0, or -1 with errno. Any number of threads. */
+int sft__direct_write(sft__direct *d, sft__parts *p);
+
+/* Frees it. 0, or -1 with errno if closing failed. NULL is fine. */
+int sft__direct_close(sft__direct *d);
+#endif
+
+#endif
