@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * base/json.c - see json.h. What is accepted equals serde_json with its default features, down to the
- * numbers that it calls out of range and the depth at which it stops.
+ * base/json.c - see json.h. What is accepted equals serde_json with its default features, down to
+ * the numbers that it calls out of range and the depth at which it stops.
  */
 #include "base/json.h"
 #include "base/utf8.h"
@@ -166,22 +166,31 @@ const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s,
 
 /* ---------------------------------------------------------------- numbers */
 
-/* serde_json makes a double of every number that is no 64-bit integer: a significand of at most 64 bits
- * (further digits only count, or are dropped behind the point) times a power of ten, rounded twice. Which
- * of them become infinite, and so "out of range", is this table: for the exponents 289 to 308 the largest
- * significand that stays finite. Below none overflows, above all but 0 do. */
+/* serde_json makes a double of every number that is no 64-bit integer: a significand of at most 64
+ * bits (further digits only count, or are dropped behind the point) times a power of ten, rounded
+ * twice. Which of them become infinite, and so "out of range", is this table: for the exponents 289
+ * to 308 the largest significand that stays finite. Below none overflows, above all but 0 do. */
 static bool is_finite_decimal(uint64_t significand, int64_t exponent) {
-    static const uint64_t largest[20] = {
-        UINT64_C(17976931348623156224), UINT64_C(1797693134862315648),
-        UINT64_C(179769313486231599),   UINT64_C(17976931348623157),
-        UINT64_C(1797693134862315),     UINT64_C(179769313486231),
-        UINT64_C(17976931348623),       UINT64_C(1797693134862),
-        UINT64_C(179769313486),         UINT64_C(17976931348),
-        UINT64_C(1797693134),           UINT64_C(179769313),
-        UINT64_C(17976931),             UINT64_C(1797693),
-        UINT64_C(179769),               UINT64_C(17976),
-        UINT64_C(1797),                 UINT64_C(179),
-        UINT64_C(17),                   UINT64_C(1)};
+    static const uint64_t largest[20] = {UINT64_C(17976931348623156224),
+                                         UINT64_C(1797693134862315648),
+                                         UINT64_C(179769313486231599),
+                                         UINT64_C(17976931348623157),
+                                         UINT64_C(1797693134862315),
+                                         UINT64_C(179769313486231),
+                                         UINT64_C(17976931348623),
+                                         UINT64_C(1797693134862),
+                                         UINT64_C(179769313486),
+                                         UINT64_C(17976931348),
+                                         UINT64_C(1797693134),
+                                         UINT64_C(179769313),
+                                         UINT64_C(17976931),
+                                         UINT64_C(1797693),
+                                         UINT64_C(179769),
+                                         UINT64_C(17976),
+                                         UINT64_C(1797),
+                                         UINT64_C(179),
+                                         UINT64_C(17),
+                                         UINT64_C(1)};
     if (exponent < 289 || significand == 0) {
         return true;
     }
@@ -200,7 +209,8 @@ static inline bool append_digit(uint64_t *value, char c) {
 }
 
 /* p behind the integer digits, at '.', 'e' or 'E': the rest of the number. */
-static const char *number_tail(sft__json *j, const char *p, uint64_t significand, int64_t exponent) {
+static const char *number_tail(sft__json *j, const char *p, uint64_t significand,
+                               int64_t exponent) {
     if (*p == '.') {
         bool dropping = false;
         if (!is_digit(*++p)) {
@@ -392,8 +402,10 @@ bool sft__json_survey(const char *text, size_t len, size_t *braces) {
             const __m128i v2 = _mm_loadu_si128(p + 2);
             const __m128i v3 = _mm_loadu_si128(p + 3);
             any = _mm_or_si128(any, _mm_or_si128(_mm_or_si128(v0, v1), _mm_or_si128(v2, v3)));
-            sum = _mm_sub_epi8(sum, _mm_add_epi8(_mm_cmpeq_epi8(v0, brace), _mm_cmpeq_epi8(v1, brace)));
-            sum = _mm_sub_epi8(sum, _mm_add_epi8(_mm_cmpeq_epi8(v2, brace), _mm_cmpeq_epi8(v3, brace)));
+            sum = _mm_sub_epi8(sum,
+                               _mm_add_epi8(_mm_cmpeq_epi8(v0, brace), _mm_cmpeq_epi8(v1, brace)));
+            sum = _mm_sub_epi8(sum,
+                               _mm_add_epi8(_mm_cmpeq_epi8(v2, brace), _mm_cmpeq_epi8(v3, brace)));
         }
         const __m128i total = _mm_sad_epu8(sum, zero);
         count += (size_t)_mm_cvtsi128_si32(total) + (size_t)_mm_extract_epi16(total, 4);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * base/json.h - pieces of a strict JSON scanner (RFC 8259, as serde_json reads it): blanks, strings,
- * numbers, and skipping a whole value. Knows nothing of tensors. Nothing here allocates or recurses.
+ * base/json.h - pieces of a strict JSON scanner (RFC 8259, as serde_json reads it): blanks,
+ * strings, numbers, and skipping a whole value. Knows nothing of tensors. Nothing here allocates or
+ * recurses.
  *
- * The text must be valid UTF-8 and followed by SFT__JSON_SLACK zero bytes: a zero byte ends every scan, so
- * that no loop compares with the end. A position at or past `end` means "the text ended here".
+ * The text must be valid UTF-8 and followed by SFT__JSON_SLACK zero bytes: a zero byte ends every
+ * scan, so that no loop compares with the end. A position at or past `end` means "the text ended
+ * here".
  */
 #ifndef SFT_BASE_JSON_H
 #define SFT_BASE_JSON_H
@@ -14,7 +16,8 @@
 #define SFT__JSON_SLACK 64
 #define SFT__JSON_DEPTH 127 /* containers inside one another, the outermost included */
 
-/* Where the text ends, and the first fault. A function that fails sets the last three and returns NULL. */
+/* Where the text ends, and the first fault. A function that fails sets the last three and returns
+ * NULL. */
 typedef struct sft__json {
     const char *end;
     const char *fault_at;
@@ -46,8 +49,8 @@ size_t sft__json_decode(char *dst, const sft__json_str *s);
 /* Is the decoded string equal to these bytes? */
 bool sft__json_is(const sft__json_str *s, const char *text, size_t len);
 
-/* Makes a string usable as C text: terminated in place, over its closing quote (raw is s->raw, writable), or
- * decoded into the arena, raw untouched. NULL: no memory. */
+/* Makes a string usable as C text: terminated in place, over its closing quote (raw is s->raw,
+ * writable), or decoded into the arena, raw untouched. NULL: no memory. */
 const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s, size_t *len);
 
 /* p at '-' or a digit. */
@@ -66,7 +69,8 @@ static inline const char *sft__json_blank(const char *p) {
     return p;
 }
 
-/* The first byte from p on that cannot stand unescaped inside a string: quote, backslash or control. */
+/* The first byte from p on that cannot stand unescaped inside a string: quote, backslash or
+ * control. */
 static inline const char *sft__json_plain_end(const char *p) {
 #if SFT_SSE2
     const __m128i quote = _mm_set1_epi8('"');
@@ -83,7 +87,8 @@ static inline const char *sft__json_plain_end(const char *p) {
         }
     }
 #else
-    /* Each term marks its lowest hit exactly; wrong marks (from borrows) only lie above a right one. */
+    /* Each term marks its lowest hit exactly; wrong marks (from borrows) only lie above a right
+     * one. */
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t high = ones << 7;
     for (;; p += 8) {
@@ -102,8 +107,7 @@ static inline const char *sft__json_plain_end(const char *p) {
 /* Up to 8 digits at once: their count (0..8) and value. Reads 8 bytes. */
 static inline unsigned sft__json_digits8(const char *p, uint64_t *value) {
     uint64_t t = sft__load_le64(p) ^ UINT64_C(0x3030303030303030);
-    const uint64_t other =
-        ((t + UINT64_C(0x7676767676767676)) | t) & UINT64_C(0x8080808080808080);
+    const uint64_t other = ((t + UINT64_C(0x7676767676767676)) | t) & UINT64_C(0x8080808080808080);
     const unsigned n = other == 0 ? 8 : sft__ctz64(other) / 8;
     if (n == 0) {
         *value = 0;
@@ -116,10 +120,11 @@ static inline unsigned sft__json_digits8(const char *p, uint64_t *value) {
     return n;
 }
 
-/* A plain non-negative integer of at most 15 digits without leading zero; NULL if there is anything else
- * (what follows the digits is not looked at). Reads at most 16 bytes. */
+/* A plain non-negative integer of at most 15 digits without leading zero; NULL if there is anything
+ * else (what follows the digits is not looked at). Reads at most 16 bytes. */
 static inline const char *sft__json_uint_short(const char *p, uint64_t *value) {
-    static const uint32_t pow10[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    static const uint32_t pow10[9] = {1,      10,      100,      1000,     10000,
+                                      100000, 1000000, 10000000, 100000000};
     uint64_t v;
     unsigned n = sft__json_digits8(p, &v);
     if (SFT_UNLIKELY(n == 0 || (*p == '0' && n > 1))) {

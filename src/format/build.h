@@ -20,24 +20,27 @@ typedef struct sft__entry {
     uint64_t begin; /* relative to the data section */
 } sft__entry;
 
-/* Validates every entry (UTF-8, not `__metadata__`, no duplicates, dtype of the format, size fits, rank
- * limit), computes nbytes, orders, and assigns position and begin. order_out[p] = index of the entry at
- * file position p; room for count. Errors name the tensor. */
+/* Validates every entry (UTF-8, not `__metadata__`, no duplicates, dtype of the format, size fits,
+ * rank limit), computes nbytes, orders, and assigns position and begin. order_out[p] = index of the
+ * entry at file position p; room for count. Errors name the tensor. */
 sft_status sft__layout(sft__entry *entries, size_t count, const sft_write_options *options,
                        uint32_t *order_out, uint64_t *data_bytes, sft_error *err);
 
-/* Appends the 8 length bytes and the header text to out, exactly as the reference writes it (metadata keys
- * sorted by bytes; duplicates are SFT_E_DUPLICATE). metadata NULL: none. With options->reserve_bytes that
- * many blanks stand before the `}` of __metadata__ (which is then written even if empty). Padding: blanks at
- * the end so that 8 + N is a multiple of options->data_alignment (at least 8). */
+/* Appends the 8 length bytes and the header text to out, exactly as the reference writes it
+ * (metadata keys sorted by bytes; duplicates are SFT_E_DUPLICATE). metadata NULL: none. With
+ * options->reserve_bytes that many blanks stand before the `}` of __metadata__ (which is then
+ * written even if empty). Padding: blanks at the end so that 8 + N is a multiple of
+ * options->data_alignment (at least 8). */
 sft_status sft__header_build(sft__buf *out, const sft__entry *entries, const uint32_t *order,
-                             size_t count, const sft_metadata_entry *metadata, size_t metadata_count,
-                             const sft_write_options *options, sft_error *err);
+                             size_t count, const sft_metadata_entry *metadata,
+                             size_t metadata_count, const sft_write_options *options,
+                             sft_error *err);
 
 /* Appends a JSON string with quotes, escaped as serde_json does. */
 void sft__json_string(sft__buf *out, const char *s, size_t len);
 
-/* The text of a __metadata__ object, `{"k":"v",...}` with `blanks` spaces before its `}`. Keys sorted. */
+/* The text of a __metadata__ object, `{"k":"v",...}` with `blanks` spaces before its `}`. Keys
+ * sorted. */
 sft_status sft__metadata_build(sft__buf *out, const sft_metadata_entry *metadata, size_t count,
                                uint64_t blanks, sft_error *err);
 

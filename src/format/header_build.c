@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/header_build.c - from declared tensors to the header's bytes, exactly as the reference writes them:
- * compact JSON, `__metadata__` first, tensors in the order of their data, blanks up to a multiple of 8.
- * Its own deviations: metadata keys are sorted (the reference's order is random), an empty metadata object
- * is valid without tensors, and a tensor called `__metadata__` or a name given twice is refused.
+ * format/header_build.c - from declared tensors to the header's bytes, exactly as the reference
+ * writes them: compact JSON, `__metadata__` first, tensors in the order of their data, blanks up to
+ * a multiple of 8. Its own deviations: metadata keys are sorted (the reference's order is random),
+ * an empty metadata object is valid without tensors, and a tensor called `__metadata__` or a name
+ * given twice is refused.
  */
 #include "base/checked.h"
 #include "base/error.h"
@@ -14,8 +15,8 @@
 
 enum { MAX_ALIGNMENT = 1 << 20 };
 #define DEFAULT_HEADER_BYTES UINT64_C(100000000)
-#define DEFAULT_RANK UINT64_C(1024)
-#define MAX_TENSORS UINT64_C(2147483647)
+#define DEFAULT_RANK         UINT64_C(1024)
+#define MAX_TENSORS          UINT64_C(2147483647)
 
 static const sft_limits *limits_of(const sft_write_options *options) {
     static const sft_limits none;
@@ -70,15 +71,15 @@ static sft_status measure(sft__entry *e, const sft_limits *limits, sft_error *er
                                     "shape has 2^64 elements or more");
         }
     }
-    const sft_status status =
-        sft_dtype_bytes(sft_dtype_get(e->dtype->id), elements, &e->nbytes, err != NULL ? &inner : NULL);
+    const sft_status status = sft_dtype_bytes(sft_dtype_get(e->dtype->id), elements, &e->nbytes,
+                                              err != NULL ? &inner : NULL);
     return status == SFT_OK ? SFT_OK
-                            : sft__fail_tensor(err, status, SFT_NO_OFFSET, e->name, e->name_len, "%s",
-                                               err != NULL ? inner.message : "");
+                            : sft__fail_tensor(err, status, SFT_NO_OFFSET, e->name, e->name_len,
+                                               "%s", err != NULL ? inner.message : "");
 }
 
-static sft_status check_unique(const sft__entry *entries, size_t count, const sft_allocator *allocator,
-                               sft_error *err) {
+static sft_status check_unique(const sft__entry *entries, size_t count,
+                               const sft_allocator *allocator, sft_error *err) {
     sft__strmap names;
     sft_status status = SFT_OK;
 
@@ -160,15 +161,15 @@ sft_status sft__layout(sft__entry *entries, size_t count, const sft_write_option
                        uint32_t *order_out, uint64_t *data_bytes, sft_error *err) {
     const sft_limits *const limits = limits_of(options);
     const sft_allocator *const allocator = options != NULL ? options->allocator : NULL;
-    const uint64_t most = limits->tensors != 0 && limits->tensors < MAX_TENSORS ? limits->tensors
-                                                                               : MAX_TENSORS;
+    const uint64_t most =
+        limits->tensors != 0 && limits->tensors < MAX_TENSORS ? limits->tensors : MAX_TENSORS;
     const sft_order order = options != NULL ? options->order : SFT_ORDER_REFERENCE;
     uint64_t at = 0;
 
     *data_bytes = 0;
     if (count > most) {
-        return sft__fail(err, SFT_E_LIMIT, "%llu tensors, the limit is %llu", (unsigned long long)count,
-                         (unsigned long long)most);
+        return sft__fail(err, SFT_E_LIMIT, "%llu tensors, the limit is %llu",
+                         (unsigned long long)count, (unsigned long long)most);
     }
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(check_name(&entries[i], limits, err));
@@ -216,7 +217,8 @@ static void emit_entry(sft__buf *out, const sft__entry *e) {
     sft__buf_text(out, "]}");
 }
 
-static sft_status alignment_of(const sft_write_options *options, uint64_t *alignment, sft_error *err) {
+static sft_status alignment_of(const sft_write_options *options, uint64_t *alignment,
+                               sft_error *err) {
     const uint64_t wanted = options != NULL ? options->data_alignment : 0;
     *alignment = wanted == 0 ? 8 : wanted;
     if (*alignment < 8 || *alignment > MAX_ALIGNMENT || (*alignment & (*alignment - 1)) != 0) {
@@ -227,8 +229,9 @@ static sft_status alignment_of(const sft_write_options *options, uint64_t *align
 }
 
 sft_status sft__header_build(sft__buf *out, const sft__entry *entries, const uint32_t *order,
-                             size_t count, const sft_metadata_entry *metadata, size_t metadata_count,
-                             const sft_write_options *options, sft_error *err) {
+                             size_t count, const sft_metadata_entry *metadata,
+                             size_t metadata_count, const sft_write_options *options,
+                             sft_error *err) {
     const sft_limits *const limits = limits_of(options);
     const uint64_t limit = limits->header_bytes != 0 ? limits->header_bytes : DEFAULT_HEADER_BYTES;
     const uint64_t reserve = options != NULL ? options->reserve_bytes : 0;
@@ -239,14 +242,16 @@ sft_status sft__header_build(sft__buf *out, const sft__entry *entries, const uin
 
     SFT_TRY(alignment_of(options, &alignment, err));
     if (reserve > limit) {
-        return sft__fail(err, SFT_E_HEADER_TOO_LARGE, "%llu bytes to reserve, the header limit is %llu",
+        return sft__fail(err, SFT_E_HEADER_TOO_LARGE,
+                         "%llu bytes to reserve, the header limit is %llu",
                          (unsigned long long)reserve, (unsigned long long)limit);
     }
     sft__buf_fill(out, '\0', 8);
     sft__buf_add(out, "{", 1);
     if (metadata != NULL || reserve != 0) {
         sft__buf_text(out, "\"__metadata__\":");
-        SFT_TRY(sft__metadata_build(out, metadata, metadata != NULL ? metadata_count : 0, reserve, err));
+        SFT_TRY(sft__metadata_build(out, metadata, metadata != NULL ? metadata_count : 0, reserve,
+                                    err));
         sft__buf_add(out, ",", count != 0 ? 1 : 0);
     }
     for (size_t p = 0; p < count && !out->failed; p++) {

@@ -3,15 +3,12 @@
  * format/header_check.c - the invariants of a set of tensors. Errors and tests cite their numbers:
  *
  *   H1  names are unique (the reference keeps the last one; a hazard that is refused here)
- *   H2  in the order of (begin, end), then of the header, the first tensor begins at 0 and every other
- *       where the one before it ends: no hole (HOLE), no overlap (OVERLAP)
- *   H3  begin <= end (OFFSETS)
- *   H4  the product of the shape, from left to right, stays below 2^64 (OVERFLOW): [0, 2^32, 2^32] is
- *       fine, [2^32, 2^32, 0] is not
- *   H5  elements times bits per element stay below 2^64 (OVERFLOW)
- *   H6  the bits are whole bytes (SUBBYTE)
- *   H7  end - begin is that many bytes (SIZE)
- *   H8  the last end is the size of the data section (COVERAGE)
+ *   H2  in the order of (begin, end), then of the header, the first tensor begins at 0 and every
+ * other where the one before it ends: no hole (HOLE), no overlap (OVERLAP) H3  begin <= end
+ * (OFFSETS) H4  the product of the shape, from left to right, stays below 2^64 (OVERFLOW): [0,
+ * 2^32, 2^32] is fine, [2^32, 2^32, 0] is not H5  elements times bits per element stay below 2^64
+ * (OVERFLOW) H6  the bits are whole bytes (SUBBYTE) H7  end - begin is that many bytes (SIZE) H8
+ * the last end is the size of the data section (COVERAGE)
  *
  * With SFT_OPEN_STRICT also:
  *   S1  the header's entries stand in the order of H2 (OFFSETS)
@@ -45,8 +42,8 @@ static void sort_round(const sort_key *from, sort_key *to, size_t n, unsigned sh
     }
 }
 
-/* Sorts by (begin, end), header order where both are equal, in time proportional to n for any input. The
- * result lies in the array that is returned. */
+/* Sorts by (begin, end), header order where both are equal, in time proportional to n for any
+ * input. The result lies in the array that is returned. */
 static sort_key *sort_keys(sort_key *from, sort_key *to, size_t n) {
     uint64_t most = 0;
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +60,8 @@ static sort_key *sort_keys(sort_key *from, sort_key *to, size_t n) {
     return from;
 }
 
-/* Moves tensors and pieces to where the keys say, cycle by cycle; keys[i].index is what goes to i. */
+/* Moves tensors and pieces to where the keys say, cycle by cycle; keys[i].index is what goes to i.
+ */
 static void permute(sft_tensor *tensors, sft_piece *pieces, sort_key *keys, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const sft_tensor tensor = tensors[i];
@@ -201,22 +199,25 @@ static bool check_size(const sft_tensor *t, uint64_t bytes, sft__scan *s) {
         return false;
     }
     if (total / 8 != bytes) {
-        return fail_tensor(s, t, SFT_E_SIZE, "data_offsets", "data_offsets span bytes", bytes, total / 8);
+        return fail_tensor(s, t, SFT_E_SIZE, "data_offsets", "data_offsets span bytes", bytes,
+                           total / 8);
     }
     return true;
 }
 
-static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expected, sft__scan *s) {
+static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expected,
+                      sft__scan *s) {
     const uint64_t begin = piece->offset;
     const uint64_t end = piece->nbytes;
     if (SFT_UNLIKELY(begin != expected)) {
         return fail_tensor(s, t, begin < expected ? SFT_E_OVERLAP : SFT_E_HOLE, "data_offsets",
-                           begin < expected ? "overlap: tensor begins at" : "hole: tensor begins at",
+                           begin < expected ? "overlap: tensor begins at"
+                                            : "hole: tensor begins at",
                            begin, expected);
     }
     if (SFT_UNLIKELY(end < begin)) {
-        return fail_tensor(s, t, SFT_E_OFFSETS, "data_offsets", "tensor ends before it begins: ends at",
-                           end, begin);
+        return fail_tensor(s, t, SFT_E_OFFSETS, "data_offsets",
+                           "tensor ends before it begins: ends at", end, begin);
     }
     return check_size(t, end - begin, s);
 }
@@ -229,7 +230,8 @@ static void set_expected(sft_error *err, uint64_t data_start, uint64_t covered) 
 }
 
 /* H8. `covered` bytes of the data section belong to tensors. */
-static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t covered, sft__scan *s) {
+static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t covered,
+                           sft__scan *s) {
     const uint64_t data_start = 8 + h->header_bytes;
     const uint64_t data_bytes = h->file_size - data_start;
     size_t i = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/header_parse.c - the members of a header one after the other: `__metadata__` and tensor entries
- * become arrays; header_check.c then looks at the set. Verdicts equal the reference's (safetensors 0.8) but
- * for the hazards that docs/format.md lists: duplicate tensor names and metadata keys, an entry given as an
- * array, a dtype given as an object, a rank above the limit. What the reference rejects is never accepted.
+ * format/header_parse.c - the members of a header one after the other: `__metadata__` and tensor
+ * entries become arrays; header_check.c then looks at the set. Verdicts equal the reference's
+ * (safetensors 0.8) but for the hazards that docs/format.md lists: duplicate tensor names and
+ * metadata keys, an entry given as an array, a dtype given as an object, a rank above the limit.
+ * What the reference rejects is never accepted.
  *
- * Strings without escapes stay where they are in the text and get a NUL over their closing quote; others
- * are decoded into the arena, so that the text between quotes never changes.
+ * Strings without escapes stay where they are in the text and get a NUL over their closing quote;
+ * others are decoded into the arena, so that the text between quotes never changes.
  *
  * SFT_OPEN_STRICT also refuses, as SFT_E_SCHEMA unless said otherwise:
  *   - a header that does not start with `{`, or ends with anything but `}` and blanks (0x20)
@@ -31,9 +32,9 @@ enum {
 };
 
 #define DEFAULT_HEADER_BYTES UINT64_C(100000000)
-#define MAX_HEADER_BYTES UINT64_C(4294967295)
-#define DEFAULT_RANK UINT64_C(1024)
-#define MAX_TENSORS UINT64_C(4294967295)
+#define MAX_HEADER_BYTES     UINT64_C(4294967295)
+#define DEFAULT_RANK         UINT64_C(1024)
+#define MAX_TENSORS          UINT64_C(4294967295)
 
 typedef struct parser {
     sft__scan scan;
@@ -53,7 +54,9 @@ typedef struct parser {
 
 static uint64_t header_limit(const sft_limits *limits) {
     const uint64_t wanted = limits != NULL ? limits->header_bytes : 0;
-    return wanted == 0 ? DEFAULT_HEADER_BYTES : wanted > MAX_HEADER_BYTES ? MAX_HEADER_BYTES : wanted;
+    return wanted == 0                 ? DEFAULT_HEADER_BYTES
+           : wanted > MAX_HEADER_BYTES ? MAX_HEADER_BYTES
+                                       : wanted;
 }
 
 sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t file_size,
@@ -63,13 +66,15 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
 
     *header_bytes = 0;
     if (first_len < 8 || file_size < 8) {
-        return sft__fail_at(err, SFT_E_TOO_SMALL, file_size, "file has %llu bytes, needed at least 8",
+        return sft__fail_at(err, SFT_E_TOO_SMALL, file_size,
+                            "file has %llu bytes, needed at least 8",
                             (unsigned long long)file_size);
     }
     n = sft__load_le64(first);
     if (n > limit) {
-        (void)sft__fail_at(err, SFT_E_HEADER_TOO_LARGE, 0, "header length is %llu, the limit is %llu",
-                           (unsigned long long)n, (unsigned long long)limit);
+        (void)sft__fail_at(err, SFT_E_HEADER_TOO_LARGE, 0,
+                           "header length is %llu, the limit is %llu", (unsigned long long)n,
+                           (unsigned long long)limit);
         if (err != NULL && n <= MAX_HEADER_BYTES) {
             err->expected = 8 + n; /* a larger limit would admit it */
         }
@@ -77,8 +82,8 @@ sft_status sft__header_length(const uint8_t *first, size_t first_len, uint64_t f
     }
     if (n > file_size - 8) {
         (void)sft__fail_at(err, SFT_E_HEADER_PAST_END, 0,
-                           "header length is %llu, but only %llu bytes follow it", (unsigned long long)n,
-                           (unsigned long long)(file_size - 8));
+                           "header length is %llu, but only %llu bytes follow it",
+                           (unsigned long long)n, (unsigned long long)(file_size - 8));
         if (err != NULL) {
             err->expected = 8 + n; /* at least; n <= limit < 2^32 */
         }
@@ -109,7 +114,8 @@ static const char *take_string(parser *ps, const char *p, const char **text, siz
 
 /* ---------------------------------------------------------------- __metadata__ */
 
-/* Strings from p to the end of the metadata object; the text may be broken, then too few or too many. */
+/* Strings from p to the end of the metadata object; the text may be broken, then too few or too
+ * many. */
 static size_t count_strings(const parser *ps, const char *p) {
     size_t n = 0;
     while (*p != '}' && p < ps->scan.json.end) {
@@ -124,9 +130,9 @@ static size_t count_strings(const parser *ps, const char *p) {
     return n;
 }
 
-/* Different keys need four bytes each once the shorter ones, about a million, are used up, so that a pair
- * takes ten bytes. If there are more pairs than that, some key must come twice: then looking for it now
- * and then keeps the memory for pairs in bounds. */
+/* Different keys need four bytes each once the shorter ones, about a million, are used up, so that
+ * a pair takes ten bytes. If there are more pairs than that, some key must come twice: then looking
+ * for it now and then keeps the memory for pairs in bounds. */
 static bool more_metadata(parser *ps, const char *p) {
     sft__header *const h = ps->header;
     size_t capacity = ps->metadata_capacity == 0 ? FIRST_METADATA : 2 * ps->metadata_capacity;
@@ -241,7 +247,8 @@ static const char *read_metadata(parser *ps, const char *p) {
         return p + 4;
     }
     if (*p != '{') {
-        return sft__scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "__metadata__ must be an object of strings");
+        return sft__scan_wrong_type(s, p, 1, SFT_E_SCHEMA,
+                                    "__metadata__ must be an object of strings");
     }
     h->metadata_begin = 8 + (uint64_t)(p - s->text);
     p = sft__json_blank(p + 1);
@@ -287,7 +294,8 @@ static const char *check_name(parser *ps, const char *at, const char *name, size
                               (unsigned long long)ps->tensor_limit);
     }
     if (len > ps->name_limit) {
-        return SFT__SCAN_FAIL(&ps->scan, SFT_E_LIMIT, at, "tensor name of %llu bytes, the limit is %llu",
+        return SFT__SCAN_FAIL(&ps->scan, SFT_E_LIMIT, at,
+                              "tensor name of %llu bytes, the limit is %llu",
                               (unsigned long long)len, (unsigned long long)ps->name_limit);
     }
     return ps->scan.strict ? strict_name(ps, at, name, len) : at;
@@ -358,8 +366,9 @@ static const char *read_member(parser *ps, const char *p) {
     return p;
 }
 
-/* p where a member must start: reads members in the canonical form, as many as there are in a row. Gives the
- * position of the first that is not, or *closed and the position of the header's closing brace. */
+/* p where a member must start: reads members in the canonical form, as many as there are in a row.
+ * Gives the position of the first that is not, or *closed and the position of the header's closing
+ * brace. */
 static const char *read_canonical(parser *ps, const char *p, bool *closed) {
     sft__scan *const s = &ps->scan;
     while (*p == '"') {
@@ -449,7 +458,8 @@ static bool read_text(parser *ps) {
         return false;
     }
     if (s->strict && ps->header->header_bytes % 8 != 0) {
-        (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, end, "strict: data does not start at a multiple of 8");
+        (void)SFT__SCAN_FAIL(s, SFT_E_SCHEMA, end,
+                             "strict: data does not start at a multiple of 8");
         return false;
     }
     if (ps->header->metadata_begin == UINT64_MAX) {
@@ -458,15 +468,15 @@ static bool read_text(parser *ps) {
     return unique_keys(ps);
 }
 
-/* Tensors, pieces, slots of the name index and shapes of the usual rank in one block: fresh memory costs
- * more per page than the parser per kilobyte. */
+/* Tensors, pieces, slots of the name index and shapes of the usual rank in one block: fresh memory
+ * costs more per page than the parser per kilobyte. */
 static bool make_room(parser *ps, size_t capacity) {
     sft__header *const h = ps->header;
     sft__scan *const s = &ps->scan;
-    const size_t dims = SPARE_DIMS + 2 * capacity; /* none of these overflows: capacity < 2^32 / 50 */
-    const uint64_t bytes =
-        (uint64_t)capacity * (sizeof *h->tensors + sizeof *ps->pieces) +
-        ((uint64_t)sft__strmap_slots(capacity) + dims) * sizeof(uint64_t);
+    const size_t dims =
+        SPARE_DIMS + 2 * capacity; /* none of these overflows: capacity < 2^32 / 50 */
+    const uint64_t bytes = (uint64_t)capacity * (sizeof *h->tensors + sizeof *ps->pieces) +
+                           ((uint64_t)sft__strmap_slots(capacity) + dims) * sizeof(uint64_t);
     size_t size;
 
     if (sft__size_from_u64(bytes, &size)) {
@@ -524,8 +534,8 @@ static sft_status parse(parser *ps) {
 }
 
 sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_bytes,
-                                  uint64_t file_size, const sft_open_options *options, bool canonical,
-                                  sft_error *err) {
+                                  uint64_t file_size, const sft_open_options *options,
+                                  bool canonical, sft_error *err) {
     const sft_allocator *const allocator = options != NULL ? options->allocator : NULL;
     const sft_limits *const limits = options != NULL ? options->limits : NULL;
     const uint64_t memory_limit = limits != NULL ? limits->memory_bytes : 0;
@@ -559,8 +569,9 @@ sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_
         ps.canonical = false; /* the general form checks names and fields */
     }
     if (header_bytes > MAX_HEADER_BYTES || file_size < 8 || header_bytes > file_size - 8) {
-        status = sft__fail_at(err, SFT_E_HEADER_PAST_END, 0, "header length is %llu, the file has %llu",
-                              (unsigned long long)header_bytes, (unsigned long long)file_size);
+        status =
+            sft__fail_at(err, SFT_E_HEADER_PAST_END, 0, "header length is %llu, the file has %llu",
+                         (unsigned long long)header_bytes, (unsigned long long)file_size);
     } else {
         status = parse(&ps);
     }
@@ -570,8 +581,8 @@ sft_status sft__header_parse_with(sft__header *out, char *text, uint64_t header_
     return status;
 }
 
-sft_status sft__header_parse(sft__header *out, char *text, uint64_t header_bytes, uint64_t file_size,
-                             const sft_open_options *options, sft_error *err) {
+sft_status sft__header_parse(sft__header *out, char *text, uint64_t header_bytes,
+                             uint64_t file_size, const sft_open_options *options, sft_error *err) {
     return sft__header_parse_with(out, text, header_bytes, file_size, options, true, err);
 }
 

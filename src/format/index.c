@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/index.c - the index of a model in several files: {"metadata": {"total_size": n}, "weight_map":
- * {tensor: file}}. Strict JSON as for headers; unknown members are skipped but checked. Opens nothing: file
- * names are only looked at as text. Offsets in errors are positions in the index text.
+ * format/index.c - the index of a model in several files: {"metadata": {"total_size": n},
+ * "weight_map": {tensor: file}}. Strict JSON as for headers; unknown members are skipped but
+ * checked. Opens nothing: file names are only looked at as text. Offsets in errors are positions in
+ * the index text.
  */
+#include "format/index.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "format/index.h"
 
 enum { MAX_SHARD_NAME = 4096 };
 
@@ -26,8 +27,8 @@ typedef struct parser {
 
 /* ---------------------------------------------------------------- failures */
 
-#define FAIL(ps, code, at, ...)                                                               \
-    ((ps)->status = sft__fail_at((ps)->err, (code), (uint64_t)((at) - (ps)->text), __VA_ARGS__), \
+#define FAIL(ps, code, at, ...)                                                                    \
+    ((ps)->status = sft__fail_at((ps)->err, (code), (uint64_t)((at) - (ps)->text), __VA_ARGS__),   \
      (const char *)NULL)
 
 static const char *expected(parser *ps, sft_status status, const char *at, const char *needed) {
@@ -49,9 +50,10 @@ static const char *json_fault(parser *ps) {
 }
 
 static bool no_room(parser *ps, size_t size) {
-    ps->status = ps->index->arena.over_budget
-                     ? sft__fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
-                     : sft__fail_nomem(ps->err, size);
+    ps->status =
+        ps->index->arena.over_budget
+            ? sft__fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
+            : sft__fail_nomem(ps->err, size);
     return false;
 }
 
@@ -166,7 +168,8 @@ static const char *skip_value(parser *ps, const char *p, unsigned depth) {
     return p != NULL ? p : json_fault(ps);
 }
 
-/* A member of "metadata". Only a plain integer counts as total_size; some writers put floats there. */
+/* A member of "metadata". Only a plain integer counts as total_size; some writers put floats there.
+ */
 static const char *metadata_member(parser *ps, const char *p) {
     sft__json_str name;
     sft__json_num number;
@@ -327,8 +330,9 @@ static bool is_device_name(const char *s, size_t len) {
     for (size_t i = 0; i < 2 && stem >= 4; i++) {
         /* a digit, or one of the superscripts 1, 2 and 3 (two bytes of UTF-8) */
         const bool digit = stem == 4 && s[3] >= '0' && s[3] <= '9';
-        const bool super = stem == 5 && (uint8_t)s[3] == 0xc2 &&
-                           ((uint8_t)s[4] == 0xb9 || (uint8_t)s[4] == 0xb2 || (uint8_t)s[4] == 0xb3);
+        const bool super =
+            stem == 5 && (uint8_t)s[3] == 0xc2 &&
+            ((uint8_t)s[4] == 0xb9 || (uint8_t)s[4] == 0xb2 || (uint8_t)s[4] == 0xb3);
         if ((digit || super) && same_word(s, 3, ports[i])) {
             return true;
         }
@@ -358,10 +362,10 @@ static const char *component_fault(const char *s, size_t len) {
 }
 
 sft_status sft__shard_name_check(const char *file, size_t file_len, sft_error *err) {
-    const char *fault = file_len == 0                ? "is empty"
-                        : file_len > MAX_SHARD_NAME  ? "is longer than 4096 bytes"
-                        : file[0] == '/'             ? "is an absolute path"
-                                                     : NULL;
+    const char *fault = file_len == 0               ? "is empty"
+                        : file_len > MAX_SHARD_NAME ? "is longer than 4096 bytes"
+                        : file[0] == '/'            ? "is an absolute path"
+                                                    : NULL;
     char shown[200];
 
     for (size_t at = 0; fault == NULL && at <= file_len;) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/index.h - model.safetensors.index.json: {"metadata": {...}, "weight_map": {name: file}}. Pure.
+ * format/index.h - model.safetensors.index.json: {"metadata": {...}, "weight_map": {name: file}}.
+ * Pure.
  */
 #ifndef SFT_FORMAT_INDEX_H
 #define SFT_FORMAT_INDEX_H
@@ -32,9 +33,10 @@ sft_status sft__index_parse(sft__index *out, const char *text, size_t len,
                             const sft_open_options *options, sft_error *err);
 void sft__index_reset(sft__index *index);
 
-/* SFT_OK if `file` is a relative path of plain components that cannot lead out of its folder on any system:
- * not empty, not absolute, no "..", ".", empty component, backslash, NUL, control character, colon, reserved
- * Windows device name, trailing dot or blank; at most 4,096 bytes. Else SFT_E_PATH. */
+/* SFT_OK if `file` is a relative path of plain components that cannot lead out of its folder on any
+ * system: not empty, not absolute, no "..", ".", empty component, backslash, NUL, control
+ * character, colon, reserved Windows device name, trailing dot or blank; at most 4,096 bytes. Else
+ * SFT_E_PATH. */
 sft_status sft__shard_name_check(const char *file, size_t file_len, sft_error *err);
 
 #endif

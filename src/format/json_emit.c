@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/json_emit.c - JSON text as serde_json writes it, for headers: strings and the __metadata__ object.
- * Read first: format/build.h.
+ * format/json_emit.c - JSON text as serde_json writes it, for headers: strings and the __metadata__
+ * object. Read first: format/build.h.
  */
 #include "base/error.h"
 #include "base/utf8.h"
@@ -84,15 +84,18 @@ static bool key_before(const void *items, uint32_t a, uint32_t b) {
 
 static sft_status check_strings(const sft_metadata_entry *m, size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
-        if ((m[i].key == NULL && m[i].key_len != 0) || (m[i].value == NULL && m[i].value_len != 0)) {
+        if ((m[i].key == NULL && m[i].key_len != 0) ||
+            (m[i].value == NULL && m[i].value_len != 0)) {
             return sft__fail(err, SFT_E_ARG, "metadata entry %llu has no string",
                              (unsigned long long)i);
         }
         if (sft__utf8_valid(m[i].key, m[i].key_len) != m[i].key_len) {
-            return sft__fail(err, SFT_E_ARG, "metadata key %llu is not UTF-8", (unsigned long long)i);
+            return sft__fail(err, SFT_E_ARG, "metadata key %llu is not UTF-8",
+                             (unsigned long long)i);
         }
         if (sft__utf8_valid(m[i].value, m[i].value_len) != m[i].value_len) {
-            return sft__fail(err, SFT_E_ARG, "metadata value %llu is not UTF-8", (unsigned long long)i);
+            return sft__fail(err, SFT_E_ARG, "metadata value %llu is not UTF-8",
+                             (unsigned long long)i);
         }
     }
     return SFT_OK;
@@ -136,8 +139,8 @@ sft_status sft__metadata_build(sft__buf *out, const sft_metadata_entry *metadata
             order[i] = (uint32_t)i;
         }
         status = emit_sorted(out, metadata,
-                             sft__merge_sort(order, order + count, count, key_before, metadata), count,
-                             err);
+                             sft__merge_sort(order, order + count, count, key_before, metadata),
+                             count, err);
         sft__free(out->allocator, order, bytes);
     }
     sft__buf_fill(out, ' ', (size_t)blanks);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/region.c - slices as Python writes and means them: "0:2, ::-1, 3, ...". The arithmetic is that of
- * slice.indices(), done on unsigned numbers since a dimension may be larger than 2^63.
+ * format/region.c - slices as Python writes and means them: "0:2, ::-1, 3, ...". The arithmetic is
+ * that of slice.indices(), done on unsigned numbers since a dimension may be larger than 2^63.
  */
 #include "base/checked.h"
 #include "base/error.h"
@@ -170,8 +170,9 @@ static sft_status resolve_one(const sft_slice *s, size_t dimension, uint64_t siz
                          (unsigned long long)dimension);
     }
     if (s->start < 0 ? magnitude(s->start) > size : (uint64_t)s->start >= size) {
-        return sft__fail(err, SFT_E_RANGE, "index %lld is out of range for dimension %llu of size %llu",
-                         (long long)s->start, (unsigned long long)dimension, (unsigned long long)size);
+        return sft__fail(
+            err, SFT_E_RANGE, "index %lld is out of range for dimension %llu of size %llu",
+            (long long)s->start, (unsigned long long)dimension, (unsigned long long)size);
     }
     out->start = s->start < 0 ? size - magnitude(s->start) : (uint64_t)s->start;
     out->count = 1;

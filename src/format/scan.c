@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/scan.c - one tensor entry of a header. Knows the fields of an entry, not what a set of tensors must
- * fulfil (format/header_check.c). The grammar, over JSON as base/json.h reads it:
+ * format/scan.c - one tensor entry of a header. Knows the fields of an entry, not what a set of
+ * tensors must fulfil (format/header_check.c). The grammar, over JSON as base/json.h reads it:
  *
  *   header   = blank* "{" [ member *( "," member ) ] "}" blank*
- *   member   = "__metadata__" ":" ( null | "{" [ string ":" string *( "," string ":" string ) ] "}" )
- *            | name ":" entry                        any order, blanks anywhere, strings may hold escapes
+ *   member   = "__metadata__" ":" ( null | "{" [ string ":" string *( "," string ":" string ) ] "}"
+ * ) | name ":" entry                        any order, blanks anywhere, strings may hold escapes
  *   entry    = "{" field *( "," field ) "}"          each of the first three exactly once
  *   field    = "dtype" ":" string | "shape" ":" "[" [ uint *( "," uint ) ] "]"
  *            | "data_offsets" ":" "[" uint "," uint "]" | other-name ":" any JSON value
  *   uint     = "0" | nonzero-digit *digit            below 2^64
  *
- * Two readers of an entry: the canonical one takes exactly what the reference writes, by comparing whole
- * words; the general one takes everything. What the first accepts, the second reads alike (fuzzed).
+ * Two readers of an entry: the canonical one takes exactly what the reference writes, by comparing
+ * whole words; the general one takes everything. What the first accepts, the second reads alike
+ * (fuzzed).
  */
 #include "format/scan.h"
 #include "base/checked.h"
@@ -21,7 +22,8 @@ enum { DIMS_CHUNK_MAX = 1 << 17 };
 
 /* ---------------------------------------------------------------- failures */
 
-const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at, const char *needed) {
+const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at,
+                               const char *needed) {
     const uint8_t c = (uint8_t)*at;
     if (at >= s->json.end) {
         return SFT__SCAN_FAIL(s, status, at, "%s, found the end of the header", needed);
@@ -46,16 +48,16 @@ const char *sft__scan_wrong_type(sft__scan *s, const char *p, unsigned depth, sf
 }
 
 const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
-    s->status = s->arena->over_budget
-                    ? sft__fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows")
-                    : sft__fail_nomem(s->err, (size_t)size);
+    s->status = s->arena->over_budget ? sft__fail(s->err, SFT_E_LIMIT,
+                                                  "header needs more memory than the limit allows")
+                                      : sft__fail_nomem(s->err, (size_t)size);
     return NULL;
 }
 
 /* ---------------------------------------------------------------- shapes */
 
-/* Room for one more dimension behind the `rank` ones at *shape, which may have to move. The rest of a long
- * shape is counted first, so that a shape of many millions is allocated once and exactly. */
+/* Room for one more dimension behind the `rank` ones at *shape, which may have to move. The rest of
+ * a long shape is counted first, so that a shape of many millions is allocated once and exactly. */
 static SFT_NOINLINE bool more_dims(sft__scan *s, const char *p, uint64_t **shape, size_t rank) {
     size_t need = rank + 1;
     size_t bytes;
@@ -85,8 +87,8 @@ static SFT_NOINLINE bool more_dims(sft__scan *s, const char *p, uint64_t **shape
 }
 
 /* An unsigned integer of a shape or of offsets. */
-static inline const char *scan_uint(sft__scan *s, const char *p, sft_status status, const char *needed,
-                                    uint64_t *value) {
+static inline const char *scan_uint(sft__scan *s, const char *p, sft_status status,
+                                    const char *needed, uint64_t *value) {
     sft__json_num n;
     const char *q = p;
     if (*p != '-' && (*p < '0' || *p > '9')) {
@@ -238,13 +240,15 @@ static const char *scan_field(sft__scan *s, const char *p, unsigned *seen, sft__
     field = field_of(&key);
     if (field == FIELD_OTHER) {
         if (s->strict) {
-            return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at, "strict: field that the format does not have");
+            return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at,
+                                  "strict: field that the format does not have");
         }
         p = sft__json_value(&s->json, p, 2);
         return p != NULL ? p : sft__scan_json_fault(s);
     }
     if ((*seen & (1u << field)) != 0) {
-        return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "field \"%s\" given twice", field_names[field]);
+        return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "field \"%s\" given twice",
+                              field_names[field]);
     }
     *seen |= 1u << field;
     return field == FIELD_DTYPE   ? scan_dtype(s, p, out)
@@ -277,7 +281,8 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) 
     }
     for (unsigned i = 0; i < 3; i++) {
         if ((seen & (1u << i)) == 0) {
-            return SFT__SCAN_FAIL(s, SFT_E_MISSING_FIELD, at, "field \"%s\" is missing", field_names[i]);
+            return SFT__SCAN_FAIL(s, SFT_E_MISSING_FIELD, at, "field \"%s\" is missing",
+                                  field_names[i]);
         }
     }
     return p + 1;
@@ -303,8 +308,8 @@ static inline bool same8(const char *a, const char *b) {
     return memcmp(a, b, 8) == 0;
 }
 
-/* `F32"` and the like at p: the row, and *len bytes of it. Neighbours mostly share their type, so the word
- * seen last is compared first. */
+/* `F32"` and the like at p: the row, and *len bytes of it. Neighbours mostly share their type, so
+ * the word seen last is compared first. */
 static inline const sft_dtype *canonical_dtype(sft__scan *s, const char *p, size_t *len) {
     const uint64_t w = sft__load_le64(p);
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -360,7 +365,8 @@ static inline const char *canonical_shape(sft__scan *s, const char *p, sft__scan
 const char *sft__scan_canonical(sft__scan *s, const char *p, sft__scan_tensor *out) {
     size_t len;
 
-    /* Every read lies below p + 64: a mismatch, at the latest with the zeros behind the text, comes first. */
+    /* Every read lies below p + 64: a mismatch, at the latest with the zeros behind the text, comes
+     * first. */
     if (!same8(p, "\":{\"dtyp") || memcmp(p + 8, "e\":\"", 4) != 0) {
         return NULL;
     }

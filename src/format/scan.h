@@ -29,7 +29,8 @@ typedef struct sft__scan {
     size_t next_dims;
     uint64_t rank_limit;
     bool strict;
-    /* the dtype of the entry before, as its name and closing quote look in the text; mask 0: none */
+    /* the dtype of the entry before, as its name and closing quote look in the text; mask 0: none
+     */
     const sft_dtype *last_dtype;
     uint64_t last_word;
     uint64_t last_mask;
@@ -44,9 +45,9 @@ typedef struct sft__scan_tensor {
     uint64_t end;
 } sft__scan_tensor;
 
-/* p at the quote that closes a name. Reads `":{"dtype":"F32","shape":[...],"data_offsets":[a,b]}` in exactly
- * the reference writer's form and returns the position behind it; NULL, without any effect, if there is
- * anything else: then the general form decides. */
+/* p at the quote that closes a name. Reads `":{"dtype":"F32","shape":[...],"data_offsets":[a,b]}`
+ * in exactly the reference writer's form and returns the position behind it; NULL, without any
+ * effect, if there is anything else: then the general form decides. */
 const char *sft__scan_canonical(sft__scan *s, const char *p, sft__scan_tensor *out);
 
 /* p at an entry's value, in any form; NULL on failure. */
@@ -54,13 +55,13 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out);
 
 /* Failures: fill the error record, set s->status, return NULL. */
 const char *sft__scan_json_fault(sft__scan *s); /* the fault that s->json holds */
-#define SFT__SCAN_FAIL(s, code, at, ...)                                                     \
-    ((s)->status = sft__fail_tensor((s)->err, (code), 8 + (uint64_t)((at) - (s)->text),      \
-                                    (s)->name, (s)->name_len, __VA_ARGS__),                  \
+#define SFT__SCAN_FAIL(s, code, at, ...)                                                           \
+    ((s)->status = sft__fail_tensor((s)->err, (code), 8 + (uint64_t)((at) - (s)->text), (s)->name, \
+                                    (s)->name_len, __VA_ARGS__),                                   \
      (const char *)NULL)
 const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at, const char *needed);
-/* A value of the wrong type at p, with `depth` containers open around it: fails with status, or with JSON if it
- * is no value at all. */
+/* A value of the wrong type at p, with `depth` containers open around it: fails with status, or
+ * with JSON if it is no value at all. */
 const char *sft__scan_wrong_type(sft__scan *s, const char *p, unsigned depth, sft_status status,
                                  const char *needed);
 const char *sft__scan_no_room(sft__scan *s, uint64_t size); /* arena refused: budget or memory */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * format/unique.c - finds a metadata key that is given twice. A header of 100 MB may hold ten million keys,
- * too many for a table of the usual load beside their entries: so 8 bytes a key, a keyed hash and an index,
- * are sorted by hash in place, and only equal hashes are compared. Nobody can choose keys whose hashes are
- * equal without knowing the hash's secret.
+ * format/unique.c - finds a metadata key that is given twice. A header of 100 MB may hold ten
+ * million keys, too many for a table of the usual load beside their entries: so 8 bytes a key, a
+ * keyed hash and an index, are sorted by hash in place, and only equal hashes are compared. Nobody
+ * can choose keys whose hashes are equal without knowing the hash's secret.
  */
 #include "format/unique.h"
 #include "base/checked.h"
@@ -28,7 +28,8 @@ static void insertion_sort(sft__hashed *a, size_t n) {
     }
 }
 
-/* Groups by RADIX_BITS bits from `shift` on, in place, cycle by cycle. ends[d]: where group d ends. */
+/* Groups by RADIX_BITS bits from `shift` on, in place, cycle by cycle. ends[d]: where group d ends.
+ */
 static void partition(sft__hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX]) {
     uint32_t next[RADIX];
     uint32_t at = 0;
@@ -78,7 +79,8 @@ static void sort_by_hash(sft__hashed *a, size_t n) {
 /* ---------------------------------------------------------------- comparing */
 
 /* Almost always a run has one key, or two. */
-size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n, size_t best) {
+size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n,
+                         size_t best) {
     while (n > 1) {
         const sft_metadata_entry *const key = &entries[run[0].index];
         size_t least = run[0].index;

@@ -8,8 +8,9 @@
 #include "base/alloc.h"
 #include <sft/write.h>
 
-/* SFT_OK: all differ. SFT_E_DUPLICATE: *index is the first entry whose key an earlier one has. SFT_E_NOMEM,
- * and SFT_E_LIMIT if more than memory_left bytes are needed. Takes 8 bytes an entry while it runs. */
+/* SFT_OK: all differ. SFT_E_DUPLICATE: *index is the first entry whose key an earlier one has.
+ * SFT_E_NOMEM, and SFT_E_LIMIT if more than memory_left bytes are needed. Takes 8 bytes an entry
+ * while it runs. */
 sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uint64_t memory_left,
                             const sft_allocator *allocator, size_t *index);
 
@@ -19,8 +20,9 @@ typedef struct sft__hashed {
     uint32_t index;
 } sft__hashed;
 
-/* In a run of entries with equal hashes: the least index whose key another entry of the run has at a lower
- * index, or `best` if that is less. Overwrites the run. */
-size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n, size_t best);
+/* In a run of entries with equal hashes: the least index whose key another entry of the run has at
+ * a lower index, or `best` if that is less. Overwrites the run. */
+size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n,
+                         size_t best);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/conformance/conformance.c - runs the cases of the files that are named as arguments (see README.md):
- * verdict, status, offset and tensor must be as written. The text lies against an unreadable page, so that a
- * read behind the promised slack ends the program.
+ * tests/conformance/conformance.c - runs the cases of the files that are named as arguments (see
+ * README.md): verdict, status, offset and tensor must be as written. The text lies against an
+ * unreadable page, so that a read behind the promised slack ends the program.
  */
 #include "base/buf.h"
 #include "base/error.h"
@@ -15,7 +15,8 @@
 #include <unistd.h>
 #endif
 
-/* ---------------------------------------------------------------- memory that ends at a guard page */
+/* ---------------------------------------------------------------- memory that ends at a guard page
+ */
 
 #ifndef _WIN32
 static size_t round_up(size_t size) {
@@ -27,7 +28,8 @@ static size_t round_up(size_t size) {
 static void *guarded(size_t size) {
     const size_t span = round_up(size);
     const size_t page = round_up(1);
-    uint8_t *base = mmap(NULL, span + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *base =
+        mmap(NULL, span + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED || mprotect(base + span, page, PROT_NONE) != 0) {
         return NULL;
     }
@@ -85,8 +87,8 @@ static unsigned faults;
 static const char *path;
 
 static void report(const test_case *c, const char *what, const char *found) {
-    (void)fprintf(stderr, "%s:%u: %s: %s\n    want %s\n    have %s\n", path, c->line, c->name, what, c->want,
-                  found);
+    (void)fprintf(stderr, "%s:%u: %s: %s\n    want %s\n    have %s\n", path, c->line, c->name, what,
+                  c->want, found);
     faults++;
 }
 
@@ -145,8 +147,8 @@ static void verdict(const test_case *c, bool canonical, char *out, size_t cap) {
     } else if (err.offset == SFT_NO_OFFSET) {
         (void)snprintf(out, cap, "%s - %s", sft_status_name(status), err.tensor);
     } else {
-        (void)snprintf(out, cap, "%s %llu %s", sft_status_name(status), (unsigned long long)err.offset,
-                       err.tensor);
+        (void)snprintf(out, cap, "%s %llu %s", sft_status_name(status),
+                       (unsigned long long)err.offset, err.tensor);
     }
     if (out[strlen(out) - 1] == ' ') {
         out[strlen(out) - 1] = '\0';

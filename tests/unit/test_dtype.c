@@ -25,9 +25,9 @@ static void every_row_is_found_by_id_and_by_name(void **state) {
 
 static void other_names_are_not_found(void **state) {
     (void)state;
-    static const char *const names[] = {"",    "F",     "f32",  "F33",         "F32 ",         "BF16X",
-                                        "I4",  "F8",    "C128", "F8_E4M3FN",   "F8_E4M3FNUZZ", "F8_E5M2FNUY",
-                                        "\xff", "F4\0\0", "U",  "F8_E4M3FNUZF"};
+    static const char *const names[] = {
+        "",     "F",         "f32",          "F33",         "F32 ", "BF16X",  "I4", "F8",
+        "C128", "F8_E4M3FN", "F8_E4M3FNUZZ", "F8_E5M2FNUY", "\xff", "F4\0\0", "U",  "F8_E4M3FNUZF"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_null(sft_dtype_find(names[i], strlen(names[i]) + (i == 13 ? 2 : 0)));
     }
@@ -58,7 +58,7 @@ static void near_misses_are_not_found(void **state) {
 
 static void bits_are_the_formats(void **state) {
     (void)state;
-    static const uint32_t bits[SFT_DTYPE_COUNT] = {8, 4, 6, 6, 8, 8, 8, 8, 8, 8, 8,
+    static const uint32_t bits[SFT_DTYPE_COUNT] = {8,  4,  6,  6,  8,  8,  8,  8,  8,  8,  8,
                                                    16, 16, 16, 16, 32, 32, 32, 64, 64, 64, 64};
     for (uint32_t id = 1; id <= SFT_DTYPE_COUNT; id++) {
         assert_int_equal(sft_dtype_bits(sft_dtype_get(id)), bits[id - 1]);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of format/build.h: the order of tensors, the text of headers, and that what is built parses.
+ * Unit tests of format/build.h: the order of tensors, the text of headers, and that what is built
+ * parses.
  */
 #include "unit/counting.h"
 
 #include "format/build.h"
 #include "format/header.h"
 
-static sft__entry entry(const char *name, sft_dtype_id dtype, const uint64_t *shape, uint32_t rank) {
+static sft__entry entry(const char *name, sft_dtype_id dtype, const uint64_t *shape,
+                        uint32_t rank) {
     sft__entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
@@ -32,8 +34,9 @@ static void assert_header(sft__entry *entries, size_t count, const sft_metadata_
     sft__buf b;
     sft__buf_init(&b, NULL);
     assert_int_equal(sft__layout(entries, count, options, order, &bytes, &err), SFT_OK);
-    assert_int_equal(sft__header_build(&b, entries, order, count, metadata, metadata_count, options, &err),
-                     SFT_OK);
+    assert_int_equal(
+        sft__header_build(&b, entries, order, count, metadata, metadata_count, options, &err),
+        SFT_OK);
     const size_t len = strlen(expected);
     assert_true(b.len >= 8 + len);
     assert_memory_equal(b.data + 8, expected, len);
@@ -42,7 +45,8 @@ static void assert_header(sft__entry *entries, size_t count, const sft_metadata_
     for (size_t i = 8 + len; i < b.len; i++) {
         assert_int_equal(b.data[i], ' ');
     }
-    assert_int_equal(b.len - 8, (uint8_t)b.data[0] + 256u * (uint8_t)b.data[1] + 65536u * (uint8_t)b.data[2]);
+    assert_int_equal(b.len - 8,
+                     (uint8_t)b.data[0] + 256u * (uint8_t)b.data[1] + 65536u * (uint8_t)b.data[2]);
 
     sft__header h;
     char *text = sft__alloc(NULL, b.len - 8 + SFT__HEADER_SLACK);
@@ -178,8 +182,9 @@ static void room_and_alignment(void **state) {
     }
     o.data_alignment = 0;
     o.reserve_bytes = 3;
-    assert_header(e, 1, NULL, 0, &o, 8,
-                  "{\"__metadata__\":{   },\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}");
+    assert_header(
+        e, 1, NULL, 0, &o, 8,
+        "{\"__metadata__\":{   },\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}");
     assert_header(NULL, 0, m, 1, &o, 8, "{\"__metadata__\":{\"k\":\"v\"   }}");
     sft__buf_init(&b, NULL);
     static const uint64_t wrong[] = {1, 4, 12, 24, (1 << 20) + 1, 1 << 21, UINT64_MAX};
@@ -211,15 +216,15 @@ static void faults_name_the_tensor(void **state) {
     SFT_INIT(&limits);
     SFT_INIT(&o);
     o.limits = &limits;
-#define ASSERT_FAULT(first, wanted)                                                                 \
-    do {                                                                                            \
-        e[0] = entry("fine", SFT_U8, s4, 1);                                                        \
-        e[1] = first;                                                                               \
-        memset(&err, 0, sizeof err);                                                                \
-        assert_int_equal(sft__layout(e, 2, &o, order, &bytes, &err), wanted);                       \
-        assert_int_equal(err.status, wanted);                                                       \
-        assert_int_equal(bytes, 0);                                                                 \
-        assert_int_equal(sft__layout(e, 2, &o, order, &bytes, NULL), wanted);                       \
+#define ASSERT_FAULT(first, wanted)                                                                \
+    do {                                                                                           \
+        e[0] = entry("fine", SFT_U8, s4, 1);                                                       \
+        e[1] = first;                                                                              \
+        memset(&err, 0, sizeof err);                                                               \
+        assert_int_equal(sft__layout(e, 2, &o, order, &bytes, &err), wanted);                      \
+        assert_int_equal(err.status, wanted);                                                      \
+        assert_int_equal(bytes, 0);                                                                \
+        assert_int_equal(sft__layout(e, 2, &o, order, &bytes, NULL), wanted);                      \
     } while (0)
     ASSERT_FAULT(entry("__metadata__", SFT_U8, s4, 1), SFT_E_ARG);
     assert_string_equal(err.tensor, "__metadata__");
@@ -289,7 +294,8 @@ static void metadata_is_checked(void **state) {
     o.limits = &limits;
     limits.header_bytes = 23;
     b.len = 0;
-    assert_int_equal(sft__header_build(&b, NULL, NULL, 0, twice, 0, &o, &err), SFT_E_HEADER_TOO_LARGE);
+    assert_int_equal(sft__header_build(&b, NULL, NULL, 0, twice, 0, &o, &err),
+                     SFT_E_HEADER_TOO_LARGE);
     limits.header_bytes = 24;
     b.len = 0;
     assert_int_equal(sft__header_build(&b, NULL, NULL, 0, twice, 0, &o, &err), SFT_OK);

@@ -47,10 +47,9 @@ static void length_is_checked_in_the_references_order(void **state) {
                      SFT_E_HEADER_TOO_LARGE);
 }
 
-static const char two[] =
-    "{\"__metadata__\":{\"format\":\"pt\",\"a\\tb\":\"\\u00e9\"},"
-    "\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-    "\"b\\n\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[24,26]}}   ";
+static const char two[] = "{\"__metadata__\":{\"format\":\"pt\",\"a\\tb\":\"\\u00e9\"},"
+                          "\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+                          "\"b\\n\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[24,26]}}   ";
 
 static void facts_of_a_header(void **state) {
     (void)state;
@@ -87,7 +86,6 @@ static void facts_of_a_header(void **state) {
         assert_null(h.text);
     }
 }
-
 
 /* Both forms must agree; gives the status, and the header if it is wanted. */
 static sft_status parse_both(sft__header *h, const char *text, size_t len, uint64_t data_bytes,
@@ -203,12 +201,11 @@ static void entries_are_sorted_by_offset(void **state) {
 /* Empty tensors come before the one that begins where they lie, in the order of the header. */
 static void empty_tensors_keep_their_order(void **state) {
     (void)state;
-    static const char text[] =
-        "{\"full\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-        "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},"
-        "\"c\":{\"dtype\":\"I64\",\"shape\":[0,9],\"data_offsets\":[0,0]},"
-        "\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
-        "\"a\":{\"dtype\":\"F4\",\"shape\":[3,0],\"data_offsets\":[4,4]}}";
+    static const char text[] = "{\"full\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+                               "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},"
+                               "\"c\":{\"dtype\":\"I64\",\"shape\":[0,9],\"data_offsets\":[0,0]},"
+                               "\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                               "\"a\":{\"dtype\":\"F4\",\"shape\":[3,0],\"data_offsets\":[4,4]}}";
     static const char *const order[] = {"c", "b", "full", "z", "a"};
     sft__header h;
     sft_error err;
@@ -383,12 +380,15 @@ static void strict_refuses_more(void **state) {
         {"{ \"a\" : {\"dtype\":\"U8\",\n\"shape\":[2],\"data_offsets\":[0,2]}}       ", SFT_OK, 0},
         {" {\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}  ", SFT_E_SCHEMA, 8},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}  ", SFT_E_SCHEMA, 8 + 55},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}} \n ", SFT_E_SCHEMA, 8 + 54},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}} \n ", SFT_E_SCHEMA,
+         8 + 54},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"x\":1,\"data_offsets\":[0,2]}}  ", SFT_E_SCHEMA,
          8 + 31},
-        {"{\"\\u0000\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}      ", SFT_E_SCHEMA, 9},
+        {"{\"\\u0000\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}      ",
+         SFT_E_SCHEMA, 9},
         {"{\"\x7f\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}   ", SFT_E_SCHEMA, 9},
-        {"{\"a\xe2\x80\xae\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", SFT_E_SCHEMA, 9},
+        {"{\"a\xe2\x80\xae\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}",
+         SFT_E_SCHEMA, 9},
         {"{\"\xc3\xa9\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}  ", SFT_OK, 0},
         {"{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}       ",
@@ -417,7 +417,8 @@ static size_t find_repeat(size_t n, size_t twice, size_t of) {
     size_t index;
     for (size_t i = 0; i < n; i++) {
         const size_t k = i == twice ? of : i;
-        entries[i].key_len = (size_t)snprintf(keys[i], sizeof keys[i], "k%llu", (unsigned long long)k);
+        entries[i].key_len =
+            (size_t)snprintf(keys[i], sizeof keys[i], "k%llu", (unsigned long long)k);
         entries[i].key = keys[i];
     }
     const sft_status status = sft__unique_keys(entries, n, UINT64_MAX, NULL, &index);
@@ -445,7 +446,8 @@ static void repeated_keys_are_found(void **state) {
     }
 }
 
-/* Runs of equal hashes with different keys cannot be made on purpose: they are written down here. */
+/* Runs of equal hashes with different keys cannot be made on purpose: they are written down here.
+ */
 static void runs_of_equal_hashes(void **state) {
     (void)state;
     static const sft_metadata_entry e[] = {{"a", 1, "", 0}, {"b", 1, "", 0}, {"a", 1, "", 0},
@@ -456,11 +458,16 @@ static void runs_of_equal_hashes(void **state) {
         size_t best;
         size_t found;
     } rows[] = {
-        {{0}, 1, SIZE_MAX, SIZE_MAX},          {{0, 1, 3}, 3, SIZE_MAX, SIZE_MAX},
-        {{5, 2, 0}, 3, SIZE_MAX, 2},           {{0, 5}, 2, SIZE_MAX, 5},
-        {{5, 4, 3, 2, 1, 0}, 6, SIZE_MAX, 2},  {{1, 5, 4}, 3, SIZE_MAX, 4},
-        {{1, 5, 4}, 3, 3, 3},                  {{3, 0, 1}, 3, 7, 7},
-        {{3, 4, 0, 1, 5}, 5, SIZE_MAX, 4},     {{2, 5, 0}, 3, SIZE_MAX, 2},
+        {{0}, 1, SIZE_MAX, SIZE_MAX},
+        {{0, 1, 3}, 3, SIZE_MAX, SIZE_MAX},
+        {{5, 2, 0}, 3, SIZE_MAX, 2},
+        {{0, 5}, 2, SIZE_MAX, 5},
+        {{5, 4, 3, 2, 1, 0}, 6, SIZE_MAX, 2},
+        {{1, 5, 4}, 3, SIZE_MAX, 4},
+        {{1, 5, 4}, 3, 3, 3},
+        {{3, 0, 1}, 3, 7, 7},
+        {{3, 4, 0, 1, 5}, 5, SIZE_MAX, 4},
+        {{2, 5, 0}, 3, SIZE_MAX, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sft__hashed run[6] = {{0, 0}};

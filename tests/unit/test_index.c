@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of format/index.c: the index of a model in several files, and what its file names may be.
+ * Unit tests of format/index.c: the index of a model in several files, and what its file names may
+ * be.
  */
 #include "unit/counting.h"
 
@@ -16,7 +17,8 @@ static void facts_of_an_index(void **state) {
     (void)state;
     static const char text[] =
         " {\"metadata\": {\"x\": [1, {\"total_size\": 3}], \"total_size\" : 123},\n"
-        "  \"weight_map\": {\"a\": \"m-1.safetensors\", \"\\u00e9\": \"m-2.\\u0073afetensors\", \"\": \"f\"},"
+        "  \"weight_map\": {\"a\": \"m-1.safetensors\", \"\\u00e9\": \"m-2.\\u0073afetensors\", "
+        "\"\": \"f\"},"
         "  \"other\": [null, true, false, -1.5e3]}\n ";
     sft__index x;
     sft_error err;
@@ -48,7 +50,8 @@ static void total_size_counts_only_as_a_plain_integer(void **state) {
         {"{\"weight_map\":{}}", false, 0},
         {"{\"weight_map\":{},\"metadata\":null}", false, 0},
         {"{\"weight_map\":{},\"metadata\":{}}", false, 0},
-        {"{\"weight_map\":{},\"metadata\":{\"total_size\":18446744073709551615}}", true, UINT64_MAX},
+        {"{\"weight_map\":{},\"metadata\":{\"total_size\":18446744073709551615}}", true,
+         UINT64_MAX},
         {"{\"weight_map\":{},\"metadata\":{\"total_size\":18446744073709551616}}", false, 0},
         {"{\"weight_map\":{},\"metadata\":{\"total_size\":1.0}}", false, 0},
         {"{\"weight_map\":{},\"metadata\":{\"total_size\":-1}}", false, 0},
@@ -180,15 +183,71 @@ static void memory_may_run_out_anywhere(void **state) {
 static void file_names_stay_inside(void **state) {
     (void)state;
     static const char *const good[] = {
-        "model.safetensors", "a/b/c.safetensors", "model-00001-of-00002.safetensors", "..a", "a..b", ".hidden",
-        "con1", "console", "com10", "COM", "lpt", "nul_", "a b", "\xc3\xa9", "aux_file.bin", "-", "~", "COM\xc2\xb4",
-        "CONIN", "a/.git/b",
+        "model.safetensors",
+        "a/b/c.safetensors",
+        "model-00001-of-00002.safetensors",
+        "..a",
+        "a..b",
+        ".hidden",
+        "con1",
+        "console",
+        "com10",
+        "COM",
+        "lpt",
+        "nul_",
+        "a b",
+        "\xc3\xa9",
+        "aux_file.bin",
+        "-",
+        "~",
+        "COM\xc2\xb4",
+        "CONIN",
+        "a/.git/b",
     };
     static const char *const bad[] = {
-        "", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", ".", "./a", "a/./b", "a//b", "a/", "a\\b",
-        "\\\\host\\share", "C:x", "c:\\x", "a:stream", "a\nb", "\x01", "\x7f", "con", "CON", "Con.txt", "nul",
-        "a/NUL", "NUL.tar.gz", "aux", "prn", "com1", "COM0", "LPT9.x", "lpt1 .x", "COM\xc2\xb9", "LPT\xc2\xb2.a",
-        "com\xc2\xb3", "CONIN$", "conout$", "a.", "a ", "a./b", "b/a ", " ", "con ",
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../x",
+        "a/../b",
+        "a/..",
+        ".",
+        "./a",
+        "a/./b",
+        "a//b",
+        "a/",
+        "a\\b",
+        "\\\\host\\share",
+        "C:x",
+        "c:\\x",
+        "a:stream",
+        "a\nb",
+        "\x01",
+        "\x7f",
+        "con",
+        "CON",
+        "Con.txt",
+        "nul",
+        "a/NUL",
+        "NUL.tar.gz",
+        "aux",
+        "prn",
+        "com1",
+        "COM0",
+        "LPT9.x",
+        "lpt1 .x",
+        "COM\xc2\xb9",
+        "LPT\xc2\xb2.a",
+        "com\xc2\xb3",
+        "CONIN$",
+        "conout$",
+        "a.",
+        "a ",
+        "a./b",
+        "b/a ",
+        " ",
+        "con ",
     };
     char longest[4097];
     sft_error err;

@@ -73,10 +73,10 @@ static void wrong_text_is_refused_with_its_place(void **state) {
         const char *text;
         uint64_t offset;
     } rows[] = {
-        {",", 0},    {"1,,2", 2},     {"a", 0},    {"1 2", 2},  {"1:2:3:4", 5}, {"-", 1},
-        {"1:-", 3},  {"::0", 2},      {"::+0", 2}, {"..", 0},   {"....", 3},    {"...1", 3},
-        {"1.5", 1},  {"0x1", 1},      {"1:\n", 2}, {"(1)", 0},  {"1,2,3,4,5", 8}, {"1:: -", 5},
-        {"--1", 1},  {"\xc3\xa9", 0}, {"]", 0},    {"::, ::0", 6},
+        {",", 0},   {"1,,2", 2},     {"a", 0},    {"1 2", 2},     {"1:2:3:4", 5},   {"-", 1},
+        {"1:-", 3}, {"::0", 2},      {"::+0", 2}, {"..", 0},      {"....", 3},      {"...1", 3},
+        {"1.5", 1}, {"0x1", 1},      {"1:\n", 2}, {"(1)", 0},     {"1,2,3,4,5", 8}, {"1:: -", 5},
+        {"--1", 1}, {"\xc3\xa9", 0}, {"]", 0},    {"::, ::0", 6},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sft_slice s[4];
@@ -121,7 +121,8 @@ static void shapes_are_filled_up(void **state) {
     assert_int_equal(d[3].count, 2);
     assert_int_equal(parse("...,0,0,0,0", s, 4, &n, NULL), SFT_E_ARG);
     assert_int_equal(parse("...,0,0", s, 4, &n, NULL), SFT_OK);
-    assert_int_equal(sft_slice_resolve(s, n, shape, 2, d, NULL), SFT_OK); /* the ellipsis is empty */
+    assert_int_equal(sft_slice_resolve(s, n, shape, 2, d, NULL),
+                     SFT_OK); /* the ellipsis is empty */
     assert_int_equal(sft_slice_resolve(s, n, shape, 1, d, NULL), SFT_E_ARG);
     assert_int_equal(parse("...", s, 4, &n, NULL), SFT_OK);
     assert_int_equal(sft_slice_resolve(s, n, shape, 0, d, NULL), SFT_OK);
@@ -139,11 +140,19 @@ static void indexes_must_be_inside(void **state) {
         sft_status status;
         uint64_t start;
     } rows[] = {
-        {0, 1, SFT_OK, 0},          {4, 5, SFT_OK, 4},           {5, 5, SFT_E_RANGE, 0},
-        {-1, 5, SFT_OK, 4},         {-5, 5, SFT_OK, 0},          {-6, 5, SFT_E_RANGE, 0},
-        {0, 0, SFT_E_RANGE, 0},     {-1, 0, SFT_E_RANGE, 0},     {INT64_MAX, 5, SFT_E_RANGE, 0},
-        {-INT64_MAX, 5, SFT_E_RANGE, 0}, {SFT_OMIT, 5, SFT_E_ARG, 0},
-        {INT64_MAX, UINT64_MAX, SFT_OK, INT64_MAX}, {-1, UINT64_MAX, SFT_OK, UINT64_MAX - 1},
+        {0, 1, SFT_OK, 0},
+        {4, 5, SFT_OK, 4},
+        {5, 5, SFT_E_RANGE, 0},
+        {-1, 5, SFT_OK, 4},
+        {-5, 5, SFT_OK, 0},
+        {-6, 5, SFT_E_RANGE, 0},
+        {0, 0, SFT_E_RANGE, 0},
+        {-1, 0, SFT_E_RANGE, 0},
+        {INT64_MAX, 5, SFT_E_RANGE, 0},
+        {-INT64_MAX, 5, SFT_E_RANGE, 0},
+        {SFT_OMIT, 5, SFT_E_ARG, 0},
+        {INT64_MAX, UINT64_MAX, SFT_OK, INT64_MAX},
+        {-1, UINT64_MAX, SFT_OK, UINT64_MAX - 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const sft_slice s = {rows[i].index, SFT_OMIT, 1, SFT_SLICE_INDEX, 0};
