@@ -283,27 +283,30 @@ void sft__grid_for_reading(sft__grid *g) {
     sft__grid_coalesce(g);
 }
 
-void sft__mover_lend(sft__mover *m, uint64_t offset, uint64_t size) {
-    const void *data;
+/* Memory of the source that holds the grid and cannot vanish, or NULL. */
+static const uint8_t *mover_lent(const sft__mover *m, const sft__grid *g) {
+    const uint64_t span = sft__grid_src_span(g);
+    const void *data = NULL;
 
-    m->lent = NULL;
-    if ((sft_source_flags(m->source) & SFT_SOURCE_MEMORY) != 0 && size <= SIZE_MAX &&
-        sft_source_borrow(m->source, offset, (size_t)size, &data, NULL) == SFT_OK) {
-        m->lent = data;
-        m->lent_at = offset;
+    if ((sft_source_flags(m->source) & SFT_SOURCE_MEMORY) == 0 || span > SIZE_MAX ||
+        sft_source_borrow(m->source, g->src, (size_t)span, &data, NULL) != SFT_OK) {
+        return NULL;
     }
+    return data;
 }
 
 sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_error *err) {
     mover_way way;
+    const uint8_t *lent;
     uint8_t *bounce = NULL;
     size_t size = 0;
     sft_status status;
 
     sft__grid_for_reading(g);
-    if (m->lent != NULL) {
-        g->src -= m->lent_at;
-        return mover_memory(m, g, dst, m->lent, err);
+    lent = mover_lent(m, g);
+    if (lent != NULL) {
+        g->src = 0;
+        return mover_memory(m, g, dst, lent, err);
     }
     if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
         return mover_direct(m, g->src, dst + (ptrdiff_t)g->dst, g->src_block, err);

@@ -12,8 +12,6 @@
 
 typedef struct sft__mover {
     const sft_source *source;
-    const uint8_t *lent; /* memory that holds the source from offset lent_at on, or NULL: read it */
-    uint64_t lent_at;
     const sft_dtype *src_dtype;
     const sft_dtype *dst_dtype;
     uint32_t kernel; /* sft_kernel */
@@ -22,9 +20,6 @@ typedef struct sft__mover {
     const sft_allocator *allocator; /* of the buffer */
     sft__watch *watch;
 } sft__mover;
-
-/* Takes memory from the source if it has some that cannot vanish: [offset, offset + size). */
-void sft__mover_lend(sft__mover *m, uint64_t offset, uint64_t size);
 
 /* Carries the grid out; dst is the place of its destination offset 0. Uses bounded memory of its
  * own. The grid is changed. */

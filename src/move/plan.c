@@ -393,5 +393,4 @@ void sft__plan_mover(const sft_plan *plan, size_t index, sft__watch *watch, uint
     m->bounce_max = bounce_max;
     m->allocator = plan->allocator;
     m->watch = watch;
-    sft__mover_lend(m, extra->src_low, extra->src_end - extra->src_low);
 }

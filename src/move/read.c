@@ -86,8 +86,6 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
     m->bounce_max = 0;
     m->allocator = NULL;
     m->watch = watch;
-    m->lent_at = 0;
-    sft__mover_lend(m, p->offset, p->nbytes);
     return SFT_OK;
 }
 

@@ -13,7 +13,7 @@
 sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
                           sft__watch *watch, sft_error *err);
 
-/* What moves the bytes of one piece: source, kernel, memory lent by the source. */
+/* What moves the bytes of one piece: its source and kernel. */
 sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalog *catalog,
                           uint32_t piece, sft__watch *watch, sft_error *err);
 

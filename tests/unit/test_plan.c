@@ -425,15 +425,14 @@ static void overlaps_and_bounds(void **state) {
 /* ---------------------------------------------------------------- failing and counting memory */
 
 typedef struct counter {
-    long left; /* allocations until one fails; negative: never */
+    long left; /* allocations until the one that fails; negative: none does */
     size_t held;
     size_t peak;
 } counter;
 
 static void *counted_alloc(void *ctx, size_t size) {
     counter *c = ctx;
-    if (c->left >= 0 && c->left-- == 0) {
-        c->left = 0;
+    if (__atomic_fetch_sub(&c->left, 1, __ATOMIC_RELAXED) == 0) {
         return NULL;
     }
     const size_t held = __atomic_add_fetch(&c->held, size, __ATOMIC_RELAXED);

@@ -536,6 +536,60 @@ static void truncated_files_are_errors(void **state) {
     free(file);
 }
 
+/* SFT_READ_HOST_ORDER: numbers that the host understands, on any host. */
+static void host_order(void **state) {
+    (void)state;
+    const uint64_t shape[2] = {37, 41};
+    const uint16_t probe = 1;
+    uint8_t first;
+    sft_error err;
+    memcpy(&first, &probe, 1);
+    rnd_state = 19;
+    for (uint32_t id = 1; id <= SFT_DTYPE_COUNT; id++) {
+        const sft_dtype *dtype = sft_dtype_get(id);
+        if (dtype->block_elements > 1) {
+            continue;
+        }
+        const size_t es = dtype->block_bytes;
+        const int64_t strides[2] = {(int64_t)es, (int64_t)(37 * es + 3)};
+        const sft_slice slices[2] = {{SFT_OMIT, SFT_OMIT, -1, SFT_SLICE_RANGE, 0},
+                                     {1, SFT_OMIT, 2, SFT_SLICE_RANGE, 0}};
+        size_t size;
+        uint8_t *file = one_tensor_file(dtype, shape, 2, 37 * 41 * es, 1, &size);
+        sft_catalog *catalog = file_open(file, size, SFT_ACCESS_READ);
+        for (int way = 0; way < 8; way++) {
+            const sft_dtype *to = (way & 4) != 0 ? sft_dtype_get(SFT_F64) : dtype;
+            uint8_t little[41 * 37 * 8 + 41 * 3];
+            uint8_t host[sizeof little];
+            sft_read_options o;
+            SFT_INIT(&o);
+            o.dtype = to;
+            o.slices = slices;
+            o.slice_count = (way & 1) != 0 ? 2 : 0;
+            o.dst_strides = (way & 2) != 0 && to == dtype ? strides : NULL;
+            memset(little, 0, sizeof little);
+            memset(host, 0, sizeof host);
+            const sft_tensor *t = sft_catalog_at(catalog, 0);
+            ok(sft_tensor_read(catalog, t, &o, little, sizeof little, &err), &err);
+            o.flags = SFT_READ_HOST_ORDER;
+            ok(sft_tensor_read(catalog, t, &o, host, sizeof host, &err), &err);
+            const size_t columns = (way & 1) != 0 ? 20 : 41;
+            for (size_t k = 0; k < 37 * columns; k++) {
+                const size_t at = o.dst_strides != NULL
+                                      ? k / columns * es + k % columns * (37 * es + 3)
+                                      : k * to->block_bytes;
+                for (size_t b = 0; b < to->block_bytes; b++) {
+                    const size_t a = to->alignment;
+                    const size_t from = first == 1 ? b : b / a * a + a - 1 - b % a;
+                    assert_int_equal(host[at + b], little[at + from]);
+                }
+            }
+        }
+        sft_catalog_close(catalog);
+        free(file);
+    }
+}
+
 static void arguments_are_checked(void **state) {
     (void)state;
     const uint64_t shape[2] = {4, 6};
@@ -592,6 +646,7 @@ int main(void) {
         cmocka_unit_test(reads_are_few_and_ascending),
         cmocka_unit_test(cancelling),
         cmocka_unit_test(truncated_files_are_errors),
+        cmocka_unit_test(host_order),
         cmocka_unit_test(arguments_are_checked),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
