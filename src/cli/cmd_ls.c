@@ -7,15 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct listing {
-    cli *c;
-    const char *operand;
-    sft_catalog *catalog;
-    bool single;
-    ls_row *rows;
-    size_t count;
-} listing;
-
 static bool is_wanted(const cli *c, const sft_tensor *t) {
     const char *pattern;
 
@@ -39,7 +30,7 @@ static int by_size(const void *left, const void *right) {
     return a->nbytes != b->nbytes ? (a->nbytes > b->nbytes ? -1 : 1) : by_name(left, right);
 }
 
-static void collect(listing *l) {
+static void collect(ls_listing *l) {
     const size_t total = sft_catalog_count(l->catalog);
 
     l->rows = cli_alloc(total, sizeof *l->rows);
@@ -51,7 +42,7 @@ static void collect(listing *l) {
     }
 }
 
-static void sort_rows(listing *l) {
+static void sort_rows(ls_listing *l) {
     const char *sort = cli_text(l->c, "sort");
 
     if (sort != NULL && strcmp(sort, "file") != 0) {
@@ -75,7 +66,7 @@ void cli_ls_facts(cli *c, cli_table *t, const ls_row *row, bool counts) {
     cli_table_cell(t, "%s", cli_size(size, row->nbytes, c->units));
 }
 
-static void print_table(listing *l) {
+static void print_table(ls_listing *l) {
     static const char *const plain[] = {"name", "dtype", "shape", "size"};
     static const char *const folded[] = {"name", "dtype", "shape", "", "size"};
     static const char *const full[] = {"name", "dtype", "shape", "size", "begin", "end", "file"};
@@ -107,7 +98,7 @@ static void print_table(listing *l) {
     cli_table_reset(&t);
 }
 
-static void print_names(listing *l) {
+static void print_names(ls_listing *l) {
     const bool raw = cli_flag(l->c, "null");
 
     for (size_t i = 0; i < l->count; i++) {
@@ -145,7 +136,7 @@ static void add_total(cli *c, cli_table *t, const char *name, const total *sum) 
     cli_table_cell(t, "%s", cli_size(size, sum->nbytes, c->units));
 }
 
-static void print_totals(listing *l) {
+static void print_totals(ls_listing *l) {
     total kinds[SFT_DTYPE_COUNT + 2];
     total all = {"total", 0, 0, 0};
     size_t used = 0;
@@ -180,123 +171,13 @@ static void print_totals(listing *l) {
     cli_table_reset(&t);
 }
 
-/* ---------------------------------------------------------------- JSON */
-
-static void json_metadata(cli_json *j, const sft_catalog *catalog, size_t file) {
-    const char *key;
-    const char *value;
-    size_t key_len;
-    size_t value_len;
-
-    for (size_t i = 0;
-         sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) == SFT_OK;
-         i++) {
-        bool seen = false; /* of several files, the first one that has a key counts */
-        for (size_t f = 0; f < file && !seen; f++) {
-            seen = sft_catalog_metadata_find(catalog, f, key, key_len, NULL) != NULL;
-        }
-        if (!seen) {
-            cli_json_key_text(j, key, key_len);
-            cli_json_text(j, value, value_len);
-        }
-    }
-}
-
-static void json_tensor(const listing *l, cli_json *j, const sft_tensor *t) {
-    const sft_file *file = sft_catalog_file_at(l->catalog, t->file);
-    const uint64_t begin = t->pieces[0].offset - file->data_offset;
-
-    cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, t->name, t->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_open(j, '[');
-    for (uint32_t d = 0; d < t->rank; d++) {
-        cli_json_u64(j, t->shape[d]);
-    }
-    cli_json_close(j, ']');
-    cli_json_key(j, "data_offsets");
-    cli_json_open(j, '[');
-    cli_json_u64(j, begin);
-    cli_json_u64(j, begin + t->nbytes);
-    cli_json_close(j, ']');
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, t->nbytes);
-    if (!l->single) {
-        cli_json_key(j, "file");
-        cli_json_string(j, cli_relative(file, l->operand));
-    }
-    cli_json_close(j, '}');
-}
-
-static void json_sizes(cli_json *j, uint64_t header_bytes, uint64_t data_bytes) {
-    cli_json_key(j, "header_bytes");
-    cli_json_u64(j, header_bytes);
-    cli_json_key(j, "data_bytes");
-    cli_json_u64(j, data_bytes);
-}
-
-static void json_files(const listing *l, cli_json *j) {
-    cli_json_key(j, "files");
-    cli_json_open(j, '[');
-    for (size_t i = 0; i < sft_catalog_file_count(l->catalog); i++) {
-        const sft_file *file = sft_catalog_file_at(l->catalog, i);
-        cli_json_open(j, '{');
-        cli_json_key(j, "file");
-        cli_json_string(j, cli_relative(file, l->operand));
-        json_sizes(j, file->header_bytes, file->data_bytes);
-        cli_json_key(j, "tensors");
-        cli_json_u64(j, file->tensor_count);
-        cli_json_close(j, '}');
-    }
-    cli_json_close(j, ']');
-}
-
-static void print_json(listing *l) {
-    const size_t files = sft_catalog_file_count(l->catalog);
-    uint64_t header_bytes = 0;
-    uint64_t data_bytes = 0;
-    cli_json j;
-
-    for (size_t i = 0; i < files; i++) {
-        header_bytes += sft_catalog_file_at(l->catalog, i)->header_bytes;
-        data_bytes += sft_catalog_file_at(l->catalog, i)->data_bytes;
-    }
-    cli_json_init(&j, &l->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, l->operand);
-    json_sizes(&j, header_bytes, data_bytes);
-    cli_json_key(&j, "metadata");
-    cli_json_open(&j, '{');
-    for (size_t i = 0; i < files; i++) {
-        json_metadata(&j, l->catalog, i);
-    }
-    cli_json_close(&j, '}');
-    if (!l->single) {
-        json_files(l, &j);
-    }
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '[');
-    for (size_t i = 0; i < l->count && !cli_stopped(l->c); i++) {
-        json_tensor(l, &j, l->rows[i].tensor);
-    }
-    cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
-}
-
 /* ---------------------------------------------------------------- command */
 
-static void print_listing(listing *l) {
+static void print_listing(ls_listing *l) {
     cli *c = l->c;
 
     if (c->json) {
-        print_json(l);
+        cli_ls_json(l);
         return;
     }
     if (c->operand_count > 1 && !cli_flag(c, "null")) {
@@ -322,7 +203,7 @@ static void print_listing(listing *l) {
 }
 
 static void list_one(cli *c, const char *operand) {
-    listing l = {.c = c, .operand = operand};
+    ls_listing l = {.c = c, .operand = operand};
 
     if (!cli_open(c, operand, SFT_OPEN_INCOMPLETE, &l.catalog)) {
         return;

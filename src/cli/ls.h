@@ -19,6 +19,16 @@ typedef struct ls_row {
     uint64_t nbytes; /* of all */
 } ls_row;
 
+/* One operand being listed. */
+typedef struct ls_listing {
+    cli *c;
+    const char *operand;
+    sft_catalog *catalog;
+    bool single; /* one file, not a model of several */
+    ls_row *rows;
+    size_t count;
+} ls_listing;
+
 /* Puts rows together whose names differ only in whole numbers between dots and whose dtype and
  * shape are equal. Works in place, keeps the order of first appearance; returns the new number of
  * rows. */
@@ -29,5 +39,8 @@ void cli_ls_tree(cli *c, ls_row *rows, size_t count);
 
 /* The cells that follow the name: dtype, shape, number (only with `counts`), size. */
 void cli_ls_facts(cli *c, cli_table *t, const ls_row *row, bool counts);
+
+/* The whole operand as one JSON object. */
+void cli_ls_json(ls_listing *l);
 
 #endif

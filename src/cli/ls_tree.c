@@ -31,23 +31,12 @@ static size_t part_length(const ls_row *row, size_t at) {
     return row->len - at;
 }
 
+/* Names that begin with the same folder stay together in this order, since folders end with a dot.
+ */
 static int compare_rows(const void *left, const void *right) {
     const ls_row *a = left;
     const ls_row *b = right;
-    size_t i = 0;
-    size_t k = 0;
-
-    while (i < a->len && k < b->len) { /* part by part, so that a folder stays together */
-        const size_t na = part_length(a, i);
-        const size_t nb = part_length(b, k);
-        const int order = cli_natural(a->name + i, na, b->name + k, nb);
-        if (order != 0) {
-            return order;
-        }
-        i += na;
-        k += nb;
-    }
-    return i < a->len ? 1 : k < b->len ? -1 : 0;
+    return cli_natural(a->name, a->len, b->name, b->len);
 }
 
 static void put_name(cli_table *t, size_t depth, const char *name, size_t len) {

@@ -175,8 +175,8 @@ int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len) {
         const size_t nb = digits_at(b + k, b_len - k);
         if (na > 0 && nb > 0) {
             const int order = compare_numbers(a + i, na, b + k, nb);
-            if (order != 0) {
-                return order;
+            if (order != 0 || na != nb) { /* 7 before 07: names that share a start stay together */
+                return order != 0 ? order : na < nb ? -1 : 1;
             }
             i += na;
             k += nb;
@@ -187,11 +187,5 @@ int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len) {
             k++;
         }
     }
-    if (a_len - i != b_len - k) {
-        return a_len - i < b_len - k ? -1 : 1;
-    }
-    /* equal but for leading zeros: by bytes, so that the order is total */
-    const size_t common = a_len < b_len ? a_len : b_len;
-    const int order = memcmp(a, b, common);
-    return order != 0 ? order : a_len < b_len ? -1 : a_len > b_len;
+    return a_len - i < b_len - k ? -1 : a_len - i > b_len - k;
 }

@@ -109,6 +109,14 @@ uint32_t cli_decode(const char *text, size_t len, size_t *used) {
     return cp;
 }
 
+size_t cli_whole_characters(const char *text, size_t len) {
+    size_t n = len;
+    while (n > 0 && len - n < 3 && ((unsigned char)text[n] & 0xc0) == 0x80) {
+        n--; /* text[n] begins what follows: a continuation byte belongs to what is before it */
+    }
+    return n;
+}
+
 typedef struct range {
     uint32_t first;
     uint32_t last;

@@ -36,6 +36,8 @@ size_t cli_width(const char *text, size_t len);
 /* One character of valid UTF-8 (len >= 1): its code point and length; invalid bytes give 0xfffd, 1.
  */
 uint32_t cli_decode(const char *text, size_t len, size_t *used);
+/* The largest number of bytes up to `len` that ends between characters. */
+size_t cli_whole_characters(const char *text, size_t len);
 
 /* ---------------------------------------------------------------- sizes */
 

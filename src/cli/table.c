@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cell wider than WIDEST does not widen its column: else one huge name would pad every row. */
-enum { MAX_COLUMNS = 16, WIDEST = 160 };
+/* A cell wider than WIDEST does not widen its column: else one huge name would pad every row. Of
+ * text from a file, LONGEST_CELL bytes are shown. */
+enum { MAX_COLUMNS = 16, WIDEST = 160, LONGEST_CELL = 4000 };
 
 void cli_table_init(cli_table *t, size_t columns, const char *const *titles, uint32_t right) {
     memset(t, 0, sizeof *t);
@@ -38,9 +39,16 @@ static void end_cell(cli_table *t, size_t size) {
 }
 
 void cli_table_text(cli_table *t, const char *text, size_t len) {
-    const size_t cap = 4 * len + 8; /* a byte becomes at most four */
-    char *dst = room_for(t, cap);
-    end_cell(t, sft_escape(dst, cap, text, len));
+    const size_t shown = len <= LONGEST_CELL ? len : cli_whole_characters(text, LONGEST_CELL);
+    const size_t cap = 4 * shown + 8; /* a byte becomes at most four */
+    char *dst = room_for(t, cap + 64);
+    size_t n = sft_escape(dst, cap, text, shown);
+
+    if (shown < len) {
+        char number[32];
+        n += (size_t)snprintf(dst + n, 64, "... (%s bytes)", cli_grouped(number, len));
+    }
+    end_cell(t, n);
 }
 
 void cli_table_cell(cli_table *t, const char *format, ...) {
