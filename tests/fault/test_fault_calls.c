@@ -270,6 +270,6 @@ int main(void) {
         cmocka_unit_test_teardown(without_proc, scratch_clear),
         cmocka_unit_test_teardown(without_newer_calls, scratch_clear),
     };
-    return cmocka_run_group_tests_name("fault: system calls", tests, scenarios_open,
+    return cmocka_run_group_tests_name("fault: system calls", tests, scenarios_open_quick,
                                        scenarios_close);
 }
