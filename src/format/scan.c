@@ -290,16 +290,14 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) 
 
 const char *sft__scan_member(sft__scan *s, const char *p, const char *member) {
     sft__json_str key;
-    do {
+    for (;;) { /* ends: an entry that was read has all three */
         p = sft__json_read(&s->json, sft__json_blank(p + 1), &key);
         p = sft__json_blank(sft__json_blank(p) + 1);
         if (sft__json_is(&key, member, strlen(member))) {
             return p;
         }
-        p = sft__json_value(&s->json, p, 2);
-        p = sft__json_blank(p);
-    } while (*p == ',');
-    return p; /* not reached: every entry that was read has all three */
+        p = sft__json_blank(sft__json_value(&s->json, p, 2));
+    }
 }
 
 /* ---------------------------------------------------------------- the canonical form */

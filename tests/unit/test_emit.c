@@ -66,6 +66,19 @@ static void assert_header(sft__entry *entries, size_t count, const sft_metadata_
     sft__buf_reset(&b);
 }
 
+static void strings_are_escaped_as_serde_json_does(void **state) {
+    (void)state;
+    static const char in[] = "\"\\/\b\f\n\r\t\x01\x1f\x7f\xc3\xa9\xe2\x80\xa8 \0z";
+    static const char out[] =
+        "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\xc3\xa9\xe2\x80\xa8 \\u0000z\"";
+    sft__buf b;
+    sft__buf_init(&b, NULL);
+    sft__json_string(&b, in, sizeof in - 1);
+    assert_int_equal(b.len, sizeof out - 1);
+    assert_memory_equal(b.data, out, sizeof out - 1);
+    sft__buf_reset(&b);
+}
+
 static void headers_are_the_references(void **state) {
     (void)state;
     sft__entry e[3];
@@ -339,6 +352,7 @@ static void memory_may_run_out_anywhere(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_are_escaped_as_serde_json_does),
         cmocka_unit_test(headers_are_the_references),
         cmocka_unit_test(the_order_is_dtype_then_name),
         cmocka_unit_test(other_orders),
