@@ -382,17 +382,46 @@ const char *sft__json_value(sft__json *j, const char *p, unsigned depth) {
 
 /* ---------------------------------------------------------------- survey */
 
-bool sft__json_survey(const char *text, size_t len, size_t *braces) {
-    size_t at = 0;
+bool sft__json_survey_portable(const char *text, size_t len, size_t *braces) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t low7 = ones * 0x7f;
+    uint64_t seen = 0; /* the bits of everything */
     size_t count = 0;
-    uint64_t seen = 0; /* high bits of everything */
+    size_t at = 0;
 
+    while (len - at >= 8) {
+        /* each byte of sum counts at most 255 hits before it is emptied */
+        const size_t words = (len - at) / 8 < 255 ? (len - at) / 8 : 255;
+        uint64_t sum = 0;
+        for (size_t i = 0; i < words; i++, at += 8) {
+            const uint64_t w = sft__load_le64(text + at);
+            const uint64_t x = w ^ (ones * '{');
+            seen |= w;
+            sum += (~(((x & low7) + low7) | x) >> 7) & ones; /* 1 where x is 0, without borrows */
+        }
+        for (unsigned b = 0; b < 64; b += 8) {
+            count += (size_t)((sum >> b) & 0xff);
+        }
+    }
+    for (; at < len; at++) {
+        seen |= (uint8_t)text[at];
+        count += text[at] == '{' ? 1 : 0;
+    }
+    *braces = count;
+    return (seen & (ones << 7)) == 0;
+}
+
+bool sft__json_survey(const char *text, size_t len, size_t *braces) {
 #if SFT_SSE2
     const __m128i brace = _mm_set1_epi8('{');
     const __m128i zero = _mm_setzero_si128();
     __m128i any = zero;
+    size_t count = 0;
+    size_t rest;
+    size_t at = 0;
+
     while (len - at >= 64) {
-        /* Each lane counts at most 4 * 63 = 252 hits before it is emptied. */
+        /* each lane counts at most 4 * 63 = 252 hits before it is emptied */
         const size_t blocks = (len - at) / 64 < 63 ? (len - at) / 64 : 63;
         __m128i sum = zero;
         for (size_t b = 0; b < blocks; b++, at += 64) {
@@ -401,22 +430,18 @@ bool sft__json_survey(const char *text, size_t len, size_t *braces) {
             const __m128i v1 = _mm_loadu_si128(p + 1);
             const __m128i v2 = _mm_loadu_si128(p + 2);
             const __m128i v3 = _mm_loadu_si128(p + 3);
+            const __m128i e01 = _mm_add_epi8(_mm_cmpeq_epi8(v0, brace), _mm_cmpeq_epi8(v1, brace));
+            const __m128i e23 = _mm_add_epi8(_mm_cmpeq_epi8(v2, brace), _mm_cmpeq_epi8(v3, brace));
             any = _mm_or_si128(any, _mm_or_si128(_mm_or_si128(v0, v1), _mm_or_si128(v2, v3)));
-            sum = _mm_sub_epi8(sum,
-                               _mm_add_epi8(_mm_cmpeq_epi8(v0, brace), _mm_cmpeq_epi8(v1, brace)));
-            sum = _mm_sub_epi8(sum,
-                               _mm_add_epi8(_mm_cmpeq_epi8(v2, brace), _mm_cmpeq_epi8(v3, brace)));
+            sum = _mm_sub_epi8(sum, _mm_add_epi8(e01, e23));
         }
         const __m128i total = _mm_sad_epu8(sum, zero);
         count += (size_t)_mm_cvtsi128_si32(total) + (size_t)_mm_extract_epi16(total, 4);
     }
-    seen = (uint64_t)_mm_movemask_epi8(any) << 7; /* bits 7 and up: non-zero if any byte was high */
-    seen = seen != 0 ? 0x80 : 0;
+    const bool ascii = sft__json_survey_portable(text + at, len - at, &rest);
+    *braces = count + rest;
+    return ascii && _mm_movemask_epi8(any) == 0;
+#else
+    return sft__json_survey_portable(text, len, braces);
 #endif
-    for (; at < len; at++) {
-        seen |= (uint8_t)text[at];
-        count += text[at] == '{' ? 1 : 0;
-    }
-    *braces = count;
-    return (seen & 0x80) == 0;
 }

@@ -61,6 +61,7 @@ const char *sft__json_value(sft__json *j, const char *p, unsigned depth);
 
 /* One pass over the text: are all bytes ASCII, and how many are '{'? */
 bool sft__json_survey(const char *text, size_t len, size_t *braces);
+bool sft__json_survey_portable(const char *text, size_t len, size_t *braces);
 
 static inline const char *sft__json_blank(const char *p) {
     while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
@@ -70,7 +71,23 @@ static inline const char *sft__json_blank(const char *p) {
 }
 
 /* The first byte from p on that cannot stand unescaped inside a string: quote, backslash or
- * control. */
+ * control. The portable form, eight bytes at a time. Each term marks its lowest hit exactly; wrong
+ * marks, from borrows, only lie above a right one. */
+static inline const char *sft__json_plain_end_portable(const char *p) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t high = ones << 7;
+    for (;; p += 8) {
+        const uint64_t w = sft__load_le64(p);
+        const uint64_t q = w ^ (ones * '"');
+        const uint64_t b = w ^ (ones * '\\');
+        const uint64_t hit =
+            (((w - ones * 0x20) & ~w) | ((q - ones) & ~q) | ((b - ones) & ~b)) & high;
+        if (hit != 0) {
+            return p + sft__ctz64(hit) / 8;
+        }
+    }
+}
+
 static inline const char *sft__json_plain_end(const char *p) {
 #if SFT_SSE2
     const __m128i quote = _mm_set1_epi8('"');
@@ -87,20 +104,7 @@ static inline const char *sft__json_plain_end(const char *p) {
         }
     }
 #else
-    /* Each term marks its lowest hit exactly; wrong marks (from borrows) only lie above a right
-     * one. */
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    const uint64_t high = ones << 7;
-    for (;; p += 8) {
-        const uint64_t w = sft__load_le64(p);
-        const uint64_t q = w ^ (ones * '"');
-        const uint64_t b = w ^ (ones * '\\');
-        const uint64_t hit =
-            (((w - ones * 0x20) & ~w) | ((q - ones) & ~q) | ((b - ones) & ~b)) & high;
-        if (hit != 0) {
-            return p + sft__ctz64(hit) / 8;
-        }
-    }
+    return sft__json_plain_end_portable(p);
 #endif
 }
 
