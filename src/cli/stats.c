@@ -115,6 +115,7 @@ static int choose_width(double min, double max, bool integers) {
     return exponent;
 }
 
+/* Values are finite and lie in min..max. */
 static void fill_histogram(cli_histogram *h, const double *values, size_t n, double min, double max,
                            bool integers) {
     int exponent = choose_width(min, max, integers);
@@ -123,15 +124,15 @@ static void fill_histogram(cli_histogram *h, const double *values, size_t n, dou
     while (floor(max * scale) - floor(min * scale) >= CLI_BINS) {
         scale = ldexp(1.0, -++exponent);
     }
-    const double base = floor(min * scale);
+    const int64_t base = (int64_t)floor(min * scale);
     memset(h, 0, sizeof *h);
     h->exponent = exponent;
-    h->base = (int64_t)base;
-    h->span = (uint32_t)(floor(max * scale) - base) + 1;
+    h->base = base;
+    h->span = (uint32_t)((int64_t)floor(max * scale) - base) + 1;
     for (size_t i = 0; i < n; i++) {
-        if (values[i] >= min && values[i] <= max) { /* finite */
-            h->counts[(size_t)(floor(values[i] * scale) - base)]++;
-        }
+        const double x = values[i] * scale; /* below 2^53: see choose_width */
+        const int64_t toward_zero = (int64_t)x;
+        h->counts[toward_zero - ((double)toward_zero > x) - base]++;
     }
 }
 
@@ -167,46 +168,112 @@ static void to_magnitudes(double *values, size_t n) {
     }
 }
 
-static void count_values(cli_stats *s, const double *values, size_t n) {
-    double min = INFINITY;
-    double max = -INFINITY;
+/* Counts what is not finite and moves the rest together. Returns how many those are. */
+static size_t keep_finite(cli_stats *s, double *values, size_t n) {
     double sum = 0;
+    size_t kept = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const double v = values[i];
-        if (!isfinite(v)) {
-            s->nan += isnan(v) ? 1u : 0u;
-            s->positive_inf += v > 0;
-            s->negative_inf += v < 0;
-            continue;
-        }
-        s->zero += !(v < 0) && !(v > 0);
-        s->negative += v < 0;
-        min = v < min ? v : min;
-        max = v > max ? v : max;
-        sum += v;
+        sum += values[i] * 0.0; /* 0, or NaN once anything is not finite */
     }
-    s->count = n;
-    s->finite = n - s->nan - s->positive_inf - s->negative_inf;
-    if (s->finite == 0) {
-        return;
+    if (!isnan(sum)) {
+        return n;
     }
-    const double about = sum / (double)s->finite;
-    double rest = 0; /* what rounding left out of the mean */
-    double m2 = 0;
     for (size_t i = 0; i < n; i++) {
         if (isfinite(values[i])) {
-            const double d = values[i] - about;
-            rest += d;
-            m2 += d * d;
+            values[kept++] = values[i];
+        } else {
+            s->nan += isnan(values[i]) ? 1u : 0u;
+            s->positive_inf += values[i] > 0;
+            s->negative_inf += values[i] < 0;
         }
     }
-    s->min = min;
-    s->max = max;
-    const double more = rest / (double)s->finite;
+    return kept;
+}
+
+/* One of four interleaved runs through a block: sums that do not wait for each other. */
+typedef struct lane {
+    double min;
+    double max;
+    double sum;
+    double sum2;
+} lane;
+
+static lane join_lanes(const lane *a, const lane *b, const lane *c, const lane *d) {
+    const lane all = {fmin(fmin(a->min, b->min), fmin(c->min, d->min)),
+                      fmax(fmax(a->max, b->max), fmax(c->max, d->max)),
+                      (a->sum + b->sum) + (c->sum + d->sum),
+                      (a->sum2 + b->sum2) + (c->sum2 + d->sum2)};
+    return all;
+}
+
+static inline void take_value(lane *l, double v) {
+    l->min = v < l->min ? v : l->min;
+    l->max = v > l->max ? v : l->max;
+    l->sum += v;
+}
+
+static inline void take_distance(lane *l, double d) {
+    l->sum += d;
+    l->sum2 += d * d;
+}
+
+static void count_finite(cli_stats *s, const double *values, size_t n) {
+    lane a = {values[0], values[0], 0, 0};
+    lane b = a;
+    lane c = a;
+    lane d = a;
+    uint64_t zero = 0;
+    uint64_t negative = 0;
+    size_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        take_value(&a, values[i]);
+        take_value(&b, values[i + 1]);
+        take_value(&c, values[i + 2]);
+        take_value(&d, values[i + 3]);
+    }
+    for (; i < n; i++) {
+        take_value(&a, values[i]);
+    }
+    for (i = 0; i < n; i++) {
+        uint64_t bits; /* no branches: signs are as good as random */
+        memcpy(&bits, &values[i], sizeof bits);
+        const uint64_t is_zero = bits << 1 == 0;
+        zero += is_zero;
+        negative += (bits >> 63) & ~is_zero;
+    }
+    const lane all = join_lanes(&a, &b, &c, &d);
+    s->zero = zero;
+    s->negative = negative;
+    s->min = all.min;
+    s->max = all.max;
+    s->mean = all.sum / (double)n;
+}
+
+/* The mean is corrected by the mean of the distances from it; these also give the deviation. */
+static void measure_spread(cli_stats *s, const double *values, size_t n) {
+    const double about = s->mean;
+    lane a = {0, 0, 0, 0};
+    lane b = a;
+    lane c = a;
+    lane d = a;
+    size_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        take_distance(&a, values[i] - about);
+        take_distance(&b, values[i + 1] - about);
+        take_distance(&c, values[i + 2] - about);
+        take_distance(&d, values[i + 3] - about);
+    }
+    for (; i < n; i++) {
+        take_distance(&a, values[i] - about);
+    }
+    const lane all = join_lanes(&a, &b, &c, &d);
+    const double more = all.sum / (double)n;
     s->mean = about + more;
     s->mean_rest = more - (s->mean - about);
-    s->m2 = m2 - rest * rest / (double)s->finite;
+    s->m2 = all.sum2 - all.sum * all.sum / (double)n;
 }
 
 sft_status cli_stats_block(cli_stats *s, const sft_dtype *dtype, const void *data, size_t n,
@@ -231,11 +298,15 @@ sft_status cli_stats_block(cli_stats *s, const sft_dtype *dtype, const void *dat
     if (cli_stats_exact_integers(dtype)) {
         exact_extremes(s, data, n, dtype->id == SFT_I64);
     }
-    count_values(s, values, n);
-    if (s->finite > 0) {
+    const size_t finite = keep_finite(s, values, n);
+    s->count = n;
+    s->finite = finite;
+    if (finite > 0) {
         const bool integers = dtype->kind == SFT_KIND_INT || dtype->kind == SFT_KIND_UINT ||
                               dtype->kind == SFT_KIND_BOOL;
-        fill_histogram(&s->histogram, values, n, s->min, s->max, integers);
+        count_finite(s, values, finite);
+        measure_spread(s, values, finite);
+        fill_histogram(&s->histogram, values, finite, s->min, s->max, integers);
     }
     return SFT_OK;
 }
