@@ -504,6 +504,8 @@ static void run(cli *c) {
         sft_catalog_close(a);
         return;
     }
+    cli_warn_problems(c, a, d.name_a);
+    cli_warn_problems(c, b, d.name_b);
     d.a = a;
     d.b = b;
     d.tolerance.numeric = cli_text(c, "atol") != NULL || cli_text(c, "rtol") != NULL;

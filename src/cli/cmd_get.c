@@ -27,28 +27,6 @@ typedef struct job {
 
 /* ---------------------------------------------------------------- which tensor, which part */
 
-static void suggest(cli *c, const char *operand, const sft_catalog *catalog, const char *name,
-                    size_t len) {
-    enum { LOOKED_AT = 20000 };
-    const size_t total = sft_catalog_count(catalog);
-    const size_t count = total < LOOKED_AT ? total : LOOKED_AT;
-    const char **words = cli_alloc(count, sizeof *words);
-    char *word = cli_alloc(len + 1, 1);
-    sft_error err;
-
-    memcpy(word, name, len);
-    for (size_t i = 0; i < count; i++) {
-        words[i] = sft_catalog_at(catalog, i)->name;
-    }
-    const char *closest = cli_closest(word, words, count);
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
-                        closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
-                        closest != NULL ? "\"?" : "");
-    cli_fail(c, operand, &err);
-    free(word);
-    free(words);
-}
-
 /* TENSOR[RANGES]. A tensor whose own name is the whole operand comes first. */
 static bool find_tensor(job *j, const char *what) {
     const size_t len = strlen(what);
@@ -63,7 +41,7 @@ static bool find_tensor(job *j, const char *what) {
         j->pick.ranges_len = len - name_len - 2;
     }
     if (j->pick.tensor == NULL) {
-        suggest(j->c, j->operand, j->catalog, what, name_len);
+        cli_fail_no_tensor(j->c, j->operand, j->catalog, what, name_len);
     }
     return j->pick.tensor != NULL;
 }

@@ -243,6 +243,7 @@ static void hash_operand(cli *c, const char *operand, uint32_t wanted) {
     if (!cli_open(c, operand, 0, &catalog)) {
         return;
     }
+    cli_warn_problems(c, catalog, operand);
     if (cli_hash_catalog(c, catalog, wanted, &h, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
     } else if (c->json) {

@@ -278,6 +278,7 @@ static void run(cli *c) {
     if (!cli_open(c, file, 0, &catalog)) {
         return;
     }
+    cli_warn_problems(c, catalog, file);
     for (size_t i = 1; i < c->operand_count; i++) {
         (void)cli_pick_operand(c, file, catalog, c->operands[i], &picks);
     }

@@ -175,6 +175,7 @@ static void verify(cli *c, const char *operand) {
         }
         return;
     }
+    cli_warn_problems(c, catalog, operand);
     k.catalog = catalog;
     SFT_INIT(&options);
     options.pool = cli_pool(c);

@@ -36,6 +36,28 @@ static bool are_ranges(const char *text, size_t len) {
     return sft_slice_parse(text, len, slices, 64, &count, NULL) == SFT_OK;
 }
 
+void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, const char *name,
+                        size_t len) {
+    enum { LOOKED_AT = 20000 };
+    const size_t total = sft_catalog_count(catalog);
+    const size_t count = total < LOOKED_AT ? total : LOOKED_AT;
+    const char **words = cli_alloc(count, sizeof *words);
+    char *word = cli_alloc(len + 1, 1);
+    sft_error err;
+
+    memcpy(word, name, len);
+    for (size_t i = 0; i < count; i++) {
+        words[i] = sft_catalog_at(catalog, i)->name;
+    }
+    const char *closest = cli_closest(word, words, count);
+    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
+                        closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
+                        closest != NULL ? "\"?" : "");
+    cli_fail(c, file, &err);
+    free(word);
+    free(words);
+}
+
 bool cli_pick_operand(cli *c, const char *file, const sft_catalog *catalog, const char *operand,
                       cli_picks *picks) {
     const size_t len = strlen(operand);
@@ -63,10 +85,7 @@ bool cli_pick_operand(cli *c, const char *file, const sft_catalog *catalog, cons
         }
     }
     if (!found && !add_matches(catalog, operand, NULL, 0, picks)) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
-                            "no tensor is called or matches \"%s\"", operand);
-        cli_fail(c, file, &err);
+        cli_fail_no_tensor(c, file, catalog, operand, len);
         return false;
     }
     return true;

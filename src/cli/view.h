@@ -29,6 +29,10 @@ typedef struct cli_picks {
 bool cli_pick_operand(cli *c, const char *file, const sft_catalog *catalog, const char *operand,
                       cli_picks *picks);
 
+/* Fails with the name that is most like the one that is not there. */
+void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, const char *name,
+                        size_t len);
+
 /* ---------------------------------------------------------------- views */
 
 typedef struct cli_view {

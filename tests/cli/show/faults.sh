@@ -12,3 +12,9 @@ try
 try hostile.safetensors 'red*' 'tag*' --no-stats
 try --json hostile.safetensors 'c1*' --no-stats
 { safetensors show cube.safetensors w --all; echo "exit $?" >&2; } | head -1
+try layers.safetensors layers.3.attn.p
+try model/model.safetensors.index.json d
+cp small.safetensors model/extra.safetensors
+try model a --no-stats
+safetensors hash --content model
+safetensors diff model model
