@@ -4,18 +4,18 @@
  *
  * To add a command:
  *  1. Write cmd_<verb>.c with a static table of cli_opt (CLI_OPT_END closes it), a static
- *     `int run(cli *c)` and one `const cli_command cli_cmd_<verb>` that names both.
- *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, man page
- * and completion of bash, zsh and fish follow from the tables; nothing else is to be registered.
+ *     `void run(cli *c)`, and one `const cli_command cli_cmd_<verb>` that names both.
+ *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, manual
+ * page and completion follow from the tables; nothing else is to be registered.
  *  3. Operands are c->operands[0 .. operand_count); "-" is standard input. Open with cli_open(),
- * which reports by itself (message, hint, exit status); just go on with the next operand on false.
+ *     which reports by itself (message, hint, exit status): on false go on with the next operand.
  *  4. Data goes out with cli_put*, cli_json_* (out.h) or a cli_table; every string that came from a
- *     file through cli_put_escaped, cli_table_text or cli_json_text. Talk goes to stderr with
- * cli_warn and cli_note.
- *  5. Pass cli_control(c, "label") to long operations (Ctrl-C, progress); cli_control_end(c) after
- * them. Loops over many things ask cli_stopped(c) now and then.
+ *     file through cli_put_escaped, cli_table_text or cli_json_text. Talk goes to standard error
+ *     with cli_warn and cli_note.
+ *  5. Pass cli_control(c, "label") to long operations (Ctrl-C, progress), cli_control_end(c) after
+ *     them, or use cli_run_job (work.h). Loops over many things ask cli_stopped(c) now and then.
  *  6. Failures: cli_fail(c, file, &err), or cli_answer(c, CLI_NO); the worst exit status wins.
- * run() returns nothing: the status is in c. Usage errors: return cli_usage(c, "...").
+ *     Wrong usage: cli_usage(c, "..."), then return.
  *  7. Add golden runs in tests/cli/<theme>/ (tests/cli/README.md).
  */
 #ifndef SFT_CLI_CMD_H

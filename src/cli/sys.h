@@ -43,7 +43,7 @@ int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx);
 typedef struct cli_sys_file {
     int fd;
     char *temp;
-    const char *path;
+    char *path; /* what will be there: a link that exists is followed */
 } cli_sys_file;
 int cli_sys_create(cli_sys_file *f, const char *path);
 int cli_sys_commit(cli_sys_file *f, bool replace); /* not replace: fails if path exists */

@@ -206,16 +206,24 @@ static int open_temp(cli_sys_file *f, const char *path) {
 int cli_sys_create(cli_sys_file *f, const char *path) {
     static bool registered;
     struct stat st;
+    const bool exists = stat(path, &st) == 0;
 
     f->fd = -1;
     f->temp = NULL;
-    f->path = path;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+    f->path = NULL;
+    if (exists && !S_ISREG(st.st_mode)) {
         return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; /* never rename over a device */
     }
-    const int error = open_temp(f, path);
+    char *target = exists ? realpath(path, NULL) : NULL; /* a link stays, its file is replaced */
+    f->path = target != NULL ? target : strdup(path);
+    const int error = f->path != NULL ? open_temp(f, f->path) : ENOMEM;
     if (error != 0) {
+        free(f->path);
+        f->path = NULL;
         return error;
+    }
+    if (exists) {
+        (void)fchmod(f->fd, st.st_mode & 0777);
     }
     if (!registered) {
         registered = atexit(remove_pending) == 0;
@@ -249,8 +257,10 @@ void cli_sys_discard(cli_sys_file *f) {
         (void)unlink(f->temp);
         free(f->temp);
     }
+    free(f->path);
     f->fd = -1;
     f->temp = NULL;
+    f->path = NULL;
     pending = NULL;
 }
 

@@ -239,12 +239,13 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
     int error = ERROR_NOT_ENOUGH_MEMORY;
 
     f->fd = -1;
-    f->path = path;
+    f->temp = NULL;
+    f->path = NULL;
     if (cli_sys_kind(path) == CLI_KIND_FOLDER) {
-        f->temp = NULL;
         return ERROR_DIRECTORY;
     }
-    f->temp = malloc(size);
+    f->path = _strdup(path);
+    f->temp = f->path != NULL ? malloc(size) : NULL;
     for (unsigned tries = 0; f->temp != NULL && f->fd < 0 && tries < 100; tries++) {
         (void)snprintf(f->temp, size, "%s.tmp%lx-%u", path, (unsigned long)GetCurrentProcessId(),
                        tries);
@@ -262,7 +263,9 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
     }
     if (f->fd < 0) {
         free(f->temp);
+        free(f->path);
         f->temp = NULL;
+        f->path = NULL;
         return error;
     }
     if (!registered) {
@@ -302,8 +305,10 @@ void cli_sys_discard(cli_sys_file *f) {
         free(wide);
         free(f->temp);
     }
+    free(f->path);
     f->fd = -1;
     f->temp = NULL;
+    f->path = NULL;
     pending = NULL;
 }
 
