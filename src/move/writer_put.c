@@ -152,6 +152,7 @@ static sft_status write_file(put *p, sft_error *err) {
         memcpy(to, last, tail); /* less than a chunk: all in front of `whole` is written */
         w->carry_len = (size_t)(to - w->carry) + tail;
         w->carry_end = end;
+        SFT_TRY(sft__meter_add(&w->meter, tail, err));
     }
     return SFT_OK;
 }

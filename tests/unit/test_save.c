@@ -152,7 +152,7 @@ static void digests_in_metadata(void **state) {
     assert_saved(t, 2, m, 2, &o, want, n);
 
     o.digests = SFT_DIGEST_SHA256 | SFT_DIGEST_CRC32C;
-    size_t size;
+    size_t size = 0;
     assert_int_equal(sft_save(in_scratch("s"), t, 2, NULL, 0, &o, NULL), SFT_OK);
     char *bytes = file_get(in_scratch("s"), &size);
     /* SHA-256 of "12" and of "xyz" */
@@ -170,7 +170,7 @@ static void digests_in_a_sidecar(void **state) {
     const sft_save_tensor t[] = {tensor("a\"", SFT_U8, dim2, 1, "12", 2)};
     sft_write_options o;
     sft_error err;
-    size_t size;
+    size_t size = 0;
     SFT_INIT(&o);
     o.digests = SFT_DIGEST_CRC32C;
     o.flags = SFT_WRITE_DIGESTS_SIDECAR;
@@ -224,7 +224,7 @@ static void saving_over_a_file_that_is_open_and_mapped(void **state) {
     (void)state;
     sft_catalog *c;
     const void *old;
-    size_t size;
+    size_t size = 0;
     const sft_save_tensor one = tensor("a", SFT_U8, dim2, 1, "12", 2);
     const char *path = in_scratch("self");
     sft_open_options open_options;
@@ -284,7 +284,7 @@ static void workers_do_not_show(void **state) {
     assert_int_equal(sft_pool_create(&pool, 4, NULL, NULL), SFT_OK);
     o.pool = pool;
     assert_int_equal(sft_save(in_scratch("four"), t, COUNT, NULL, 0, &o, NULL), SFT_OK);
-    size_t size;
+    size_t size = 0;
     size_t size2;
     char *one = file_get(in_scratch("one"), &size);
     char *four = file_get(in_scratch("four"), &size2);

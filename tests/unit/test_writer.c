@@ -137,11 +137,9 @@ static void chunks_meet(void **state) {
                              SFT_OK);
             while (at[0] < LONG || at[1] < LONG) {
                 seed = seed * 1664525 + 1013904223;
-                const uint32_t which = at[0] == LONG   ? 1
-                                       : at[1] == LONG ? 0
-                                       : round % 3 == 0
-                                           ? 0
-                                           : (seed >> 9) % (round % 3 == 1 ? 2 : 9) == 0;
+                const uint32_t turn = (seed >> 9) % (round % 3 == 1 ? 2 : 9);
+                uint32_t which = round % 3 == 0 || turn != 0 ? 0 : 1;
+                which = at[0] == LONG ? 1 : at[1] == LONG ? 0 : which;
                 size_t n = steps[(seed >> 16) % 8];
                 n = n < LONG - at[which] ? n : LONG - at[which];
                 assert_int_equal(
