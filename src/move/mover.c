@@ -25,7 +25,8 @@ enum {
     MOVER_LONG = 512,      /* bytes of a run from which a kernel is given the run itself */
     MOVER_AHEAD =
         4 << 20, /* bytes that the system is told to fetch when runs are read one by one */
-    MOVER_AHEAD_GAP = 64 << 10
+    MOVER_AHEAD_GAP = 64 << 10,
+    MOVER_AHEAD_MIN = 1 << 20
 };
 
 /* ---------------------------------------------------------------- kernels */
@@ -245,6 +246,9 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
         way->bounce = m->bounce_max;
     }
     mover_way_find(m, g, way);
+    if (sft__grid_src_span(g) < MOVER_AHEAD_MIN) {
+        way->ahead = 0; /* the call would cost more than it saves */
+    }
 }
 
 static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part,
@@ -283,12 +287,14 @@ void sft__grid_for_reading(sft__grid *g) {
     sft__grid_coalesce(g);
 }
 
-/* Memory of the source that holds the grid and cannot vanish, or NULL. */
+/* Memory of the source that holds the grid and cannot vanish (or that the caller trusts), or NULL.
+ */
 static const uint8_t *mover_lent(const sft__mover *m, const sft__grid *g) {
     const uint64_t span = sft__grid_src_span(g);
     const void *data = NULL;
 
-    if ((sft_source_flags(m->source) & SFT_SOURCE_MEMORY) == 0 || span > SIZE_MAX ||
+    const bool lasting = (sft_source_flags(m->source) & SFT_SOURCE_MEMORY) != 0;
+    if ((!lasting && !m->borrow) || span > SIZE_MAX ||
         sft_source_borrow(m->source, g->src, (size_t)span, &data, NULL) != SFT_OK) {
         return NULL;
     }

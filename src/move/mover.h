@@ -16,6 +16,7 @@ typedef struct sft__mover {
     const sft_dtype *dst_dtype;
     uint32_t kernel; /* sft_kernel */
     uint32_t convert_flags;
+    bool borrow;                    /* copy from whatever memory the source lends, a mapping too */
     uint64_t bounce_max;            /* largest buffer of its own, 0: what it likes best */
     const sft_allocator *allocator; /* of the buffer */
     sft__watch *watch;

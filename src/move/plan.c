@@ -197,9 +197,10 @@ static sft_status plan_store(sft_plan *plan, const sft_move *like, const sft__gr
     return SFT_OK;
 }
 
-/* Bounds of a coalesced grid against source and target, then stored. */
+/* Bounds of a coalesced grid against source and target, then stored. view: where it comes from, or
+ * NULL. */
 static sft_status plan_add(sft_plan *plan, const sft_move *like, const sft__grid *g,
-                           uint32_t convert_flags, sft_error *err) {
+                           const sft__view *view, sft_error *err) {
     const uint64_t src_size = sft_source_size(plan->sources[like->source]);
     const uint64_t dst_size = sft_target_size(plan->targets[like->target]);
     sft__plan_extra extra = {0};
@@ -222,7 +223,10 @@ static sft_status plan_add(sft_plan *plan, const sft_move *like, const sft__grid
     sft__grid_dst_ascending(&dst);
     sft__grid_sort_dst(&dst);
     extra.dst_packed = sft__grid_dst_packed(&dst);
-    extra.convert_flags = convert_flags;
+    if (view != NULL) {
+        extra.convert_flags = view->convert_flags;
+        extra.borrow = view->borrow;
+    }
     return plan_store(plan, like, g, &extra, err);
 }
 
@@ -274,7 +278,7 @@ sft_status sft_plan_add_move(sft_plan *plan, const sft_move *move, sft_error *er
     g.src_block = move->src_block;
     g.dst_block = move->dst_block;
     sft__grid_coalesce(&g);
-    return plan_add(plan, move, &g, 0, err);
+    return plan_add(plan, move, &g, NULL, err);
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -301,7 +305,7 @@ static sft_status plan_add_piece(sft_plan *plan, const sft__view *view, const sf
                                 &like.source, err));
     *elements += sft__grid_blocks(&g) * sft__view_block_elements(view, &g);
     g.dst += dst_offset;
-    return plan_add(plan, &like, &g, view->convert_flags, err);
+    return plan_add(plan, &like, &g, view, err);
 }
 
 static sft_status plan_add_view(sft_plan *plan, const sft__view *view, const sft_catalog *catalog,
@@ -390,6 +394,7 @@ void sft__plan_mover(const sft_plan *plan, size_t index, sft__watch *watch, uint
     }
     m->kernel = move->kernel;
     m->convert_flags = extra->convert_flags;
+    m->borrow = extra->borrow;
     m->bounce_max = bounce_max;
     m->allocator = plan->allocator;
     m->watch = watch;

@@ -17,6 +17,7 @@ typedef struct sft__plan_extra {
     uint64_t dst_low;
     uint64_t dst_end;
     uint32_t convert_flags;
+    bool borrow;
     bool dst_packed; /* it writes every byte from dst_low to dst_end */
 } sft__plan_extra;
 

@@ -83,6 +83,7 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
     m->dst_dtype = view->dtype;
     m->kernel = view->kernel;
     m->convert_flags = view->convert_flags;
+    m->borrow = view->borrow;
     m->bounce_max = 0;
     m->allocator = NULL;
     m->watch = watch;

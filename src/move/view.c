@@ -31,7 +31,7 @@ sft_status sft__read_options_get(const sft_read_options *options, sft_read_optio
         memcpy(out, options,
                options->struct_size < sizeof *out ? options->struct_size : sizeof *out);
         out->struct_size = sizeof *out;
-        if ((out->flags & ~SFT_READ_HOST_ORDER) != 0) {
+        if ((out->flags & ~(SFT_READ_HOST_ORDER | SFT_READ_BORROW)) != 0) {
             return sft__fail(err, SFT_E_ARG, "unknown read flags %lu", (unsigned long)out->flags);
         }
         if (out->slices == NULL && out->slice_count != 0) {
@@ -74,6 +74,7 @@ static sft_status view_kernel(sft__view *v, const sft_read_options *o, sft_error
 
     v->dtype = o->dtype != NULL ? o->dtype : from;
     v->convert_flags = swap ? SFT_CONVERT_HOST_DST : 0;
+    v->borrow = (o->flags & SFT_READ_BORROW) != 0;
     if (v->dtype->id == from->id) {
         const bool elements = from->kind != SFT_KIND_OPAQUE && from->block_elements == 1;
         v->kernel = swap && elements && from->alignment > 1 ? SFT_KERNEL_SWAP : SFT_KERNEL_COPY;

@@ -24,6 +24,7 @@ typedef struct sft__view {
     uint32_t rank;   /* of the result */
     uint32_t kernel; /* sft_kernel */
     uint32_t convert_flags;
+    bool borrow; /* SFT_READ_BORROW */
     sft_dim dims_room[SFT__VIEW_RANK];
     int64_t stride_room[SFT__VIEW_RANK];
 } sft__view;

@@ -87,8 +87,7 @@ static bool blocks_whole(const trial *t, const sft_dim *dims, uint64_t elements)
     return true;
 }
 
-static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *data,
-                    size_t pool_rounds, const sft_pool *pool) {
+static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *data) {
     const sft_tensor *tensor = sft_catalog_at(catalog, 0);
     const uint32_t bits = sft_dtype_bits(t->dtype);
     sft_dim dims[RANK];
@@ -102,7 +101,7 @@ static void compare(const trial *t, const sft_catalog *catalog, const uint8_t *d
     SFT_INIT(&o);
     o.slices = t->slices;
     o.slice_count = t->slice_count;
-    o.pool = pool_rounds > 0 ? pool : NULL;
+    o.flags = t->elements % 2 == 0 ? SFT_READ_BORROW : 0;
     ok(sft_slice_resolve(o.slices, o.slice_count, t->shape, t->rank, dims, &err), &err);
     for (uint32_t d = 0; d < t->rank; d++) {
         elements *= dims[d].count;
@@ -158,7 +157,7 @@ static void slices_equal_the_reference(void **state) {
         } else {
             ok(sft_catalog_open_memory(&catalog, file, size, NULL, &err), &err);
         }
-        compare(&t, catalog, file + size - t.nbytes, 0, NULL);
+        compare(&t, catalog, file + size - t.nbytes);
         sft_catalog_close(catalog);
         free(file);
     }
@@ -517,10 +516,19 @@ static void truncated_files_are_errors(void **state) {
     ok(sft_tensor_borrow(catalog, sft_catalog_at(catalog, 0), &lent, &lent_size, &err), &err);
     assert_int_equal(lent_size, 4000000);
     assert_memory_equal(lent, file + size - 4000000, 4000000);
-    assert_int_equal(truncate(tmp_path("safetensors"), 1000000), 0);
+    const sft_tensor *t = sft_catalog_at(catalog, 0);
     sft_read_options o;
     SFT_INIT(&o);
-    const sft_tensor *t = sft_catalog_at(catalog, 0);
+#ifdef _WIN32
+    /* nobody can cut a mapped file short there */
+    assert_int_not_equal(truncate(tmp_path("safetensors"), 1000000), 0);
+    ok(sft_tensor_read(catalog, t, &o, got, 4000000, &err), &err);
+    assert_memory_equal(got, file + size - 4000000, 4000000);
+    o.slices = slices;
+    o.slice_count = 2;
+    ok(sft_tensor_read(catalog, t, &o, got, 4000000, &err), &err);
+#else
+    assert_int_equal(truncate(tmp_path("safetensors"), 1000000), 0);
     assert_int_equal(sft_tensor_read(catalog, t, &o, got, 4000000, &err), SFT_E_TRUNCATED);
     assert_int_equal(err.status, SFT_E_TRUNCATED);
     assert_string_equal(err.tensor, "t");
@@ -531,6 +539,7 @@ static void truncated_files_are_errors(void **state) {
     o.dtype = sft_dtype_get(SFT_F64);
     assert_int_equal(sft_tensor_read(catalog, t, &o, got, 4000000, &err), SFT_E_TRUNCATED);
     assert_int_equal(sft_tensor_read_bytes(catalog, t, 3000000, got, 8, &err), SFT_E_TRUNCATED);
+#endif
     sft_catalog_close(catalog);
     free(got);
     free(file);
