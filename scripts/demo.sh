@@ -19,10 +19,15 @@ say() {
 }
 # step WANTED-STATUS COMMAND...: prints the command as one would type it, runs it, checks the status
 step() {
-    local wanted=$1 status
+    local wanted=$1 status word
     shift
     printf '$ safetensors'
-    printf ' %s' "$@"
+    for word in "$@"; do # quoted as one would type it
+        case $word in
+            *[!A-Za-z0-9_./=,:-]*) printf " '%s'" "$word" ;;
+            *) printf ' %s' "$word" ;;
+        esac
+    done
     printf '\n'
     "$tool" "$@"
     status=$?
@@ -53,7 +58,7 @@ printf 'rows.npy has %s bytes\n' "$(wc -c <rows.npy)"
 say "All shards into one file, with digests of every tensor and room for notes"
 step 0 cp model one.safetensors --digests crc32c --reserve 512
 step 0 hash one.safetensors
-say "Are the two the same model? Different files, same tensors: yes"
+say "Are the two the same model? Different files, same tensors: no difference is printed"
 step 0 diff model one.safetensors
 
 say "Metadata: set, read, and what it cost"
@@ -83,6 +88,7 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 160605
 step 1 check pointer.safetensors
 
 say "Write: the first layer only, as F16, renamed"
-step 0 cp one.safetensors layer0.safetensors --select 'model.layers.0.*' --cast F16
+step 0 cp one.safetensors layer0.safetensors --select 'model.layers.0.*' \
+    --rename 'model.layers.0.*=first.*' --cast F16
 step 0 ls layer0.safetensors
 printf '\ndemo: done, everything as it should be\n'
