@@ -13,8 +13,9 @@ suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 [ "$(id -u)" -eq 0 ] || { echo "fresh-root: needs root" >&2; exit 2; }
 
 unmount() {
-    for each in "$root"/proc "$root"/dev/shm "$root"/dev "$root"/mnt/local*; do
-        if mountpoint -q "$each" 2>/dev/null; then umount -l "$each"; fi
+    # Everything that is mounted below the root, the deepest first.
+    awk -v root="$root/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r each; do
+        umount -l "$each" 2>/dev/null || true
     done
 }
 trap unmount EXIT
@@ -64,7 +65,8 @@ for path in $({ pip config list 2>/dev/null; env | grep '^PIP_' || true; } | tr 
     sed -n 's|^file://||; /^\/.*/p' | sort -u); do
     if [ -d "$path" ]; then
         mkdir -p "$root$path"
-        cp -r "$path/." "$root$path/"
+        mount --bind "$path" "$root$path"
+        mount -o remount,bind,ro "$root$path"
     fi
 done
 
