@@ -62,7 +62,7 @@ mount --rbind /dev "$root/dev"
 mount --make-rslave "$root/dev"
 # Folders of wheels that pip's configuration names (file:// or plain paths) are shown at the same place.
 for path in $({ pip config list 2>/dev/null; env | grep '^PIP_' || true; } | tr " '\"=" '\n' |
-    sed -n 's|^file://||; /^\/.*/p' | sort -u); do
+    sed -n 's|^file://||; s|/simple/*$||; /^\/.*/p' | sort -u); do
     if [ -d "$path" ]; then
         mkdir -p "$root$path"
         mount --bind "$path" "$root$path"
