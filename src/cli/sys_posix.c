@@ -56,6 +56,7 @@ void cli_sys_start(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is a failure to report, not to die of */
     /* A stream that is closed must not be given to a file that we open. */
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
