@@ -74,10 +74,6 @@ sft_status sft__header_read(sft__header *out, const sft_source *source, const sf
 void sft__file_describe(sft__catalog_file *out, const sft__header *header, const sft_source *source,
                         uint32_t source_index);
 
-/* Makes the catalog one over this single source. The source is taken over in every case. */
-sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft__open *options,
-                             sft_error *err);
-
 /* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
 sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,
                                     const sft__open *options, sft_error *err);

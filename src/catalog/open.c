@@ -151,21 +151,59 @@ void sft__file_describe(sft__catalog_file *out, const sft__header *header, const
     out->metadata_count = header->metadata_count;
 }
 
-sft_status sft__catalog_fill(sft_catalog *catalog, sft_source *source, const sft__open *options,
-                             sft_error *err) {
+/* Hands the catalog out if all went well, else ends it. */
+static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status) {
+    if (status == SFT_OK) {
+        *out = catalog;
+    } else {
+        sft_catalog_close(catalog);
+    }
+    return status;
+}
+
+/* A catalog over one file; the source becomes part of it if this succeeds. The object is allocated
+ * behind the header's large blocks: being small it stays in the C library's cache when it is freed,
+ * so that what lies below it is not given back to the system and faulted in again by the next
+ * opening. */
+static sft_status open_single(sft_catalog **out, sft_source *source, const sft__open *options,
+                              sft_error *err) {
+    sft__header header;
+    sft_catalog *catalog;
+
+    SFT_TRY(sft__header_read(&header, source, options, err));
+    const sft_status status = sft__catalog_new(&catalog, options, err);
+    if (status != SFT_OK) {
+        sft__header_reset(&header);
+        return status;
+    }
     catalog->one_source = source;
     catalog->sources = &catalog->one_source;
     catalog->source_count = 1;
-    SFT_TRY(sft__header_read(&catalog->one_header, source, options, err));
+    catalog->one_header = header; /* nothing in it points into itself */
     catalog->headers = &catalog->one_header;
     catalog->header_count = 1;
-    catalog->tensors = catalog->one_header.tensors;
-    catalog->tensor_count = catalog->one_header.tensor_count;
+    catalog->tensors = header.tensors;
+    catalog->tensor_count = header.tensor_count;
     catalog->names = &catalog->one_header.names;
-    sft__file_describe(&catalog->one_file, &catalog->one_header, source, 0);
+    sft__file_describe(&catalog->one_file, &header, source, 0);
     catalog->files = &catalog->one_file;
     catalog->file_count = 1;
+    *out = catalog;
     return SFT_OK;
+}
+
+static sft_status open_index(sft_catalog **out, const sft_source *source, const char *path,
+                             const sft__open *options, sft_error *err) {
+    sft_catalog *catalog;
+    SFT_TRY(sft__catalog_new(&catalog, options, err));
+    return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err));
+}
+
+static sft_status open_folder(sft_catalog **out, sft__handle folder, const char *path,
+                              const sft__open *options, sft_error *err) {
+    sft_catalog *catalog;
+    SFT_TRY(sft__catalog_new(&catalog, options, err));
+    return finish(out, catalog, sft__catalog_open_folder(catalog, folder, path, options, err));
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -206,95 +244,80 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     return status;
 }
 
-static sft_status open_file(sft_catalog *catalog, sft__handle file, const sft__stat *st,
+static sft_status open_file(sft_catalog **out, sft__handle file, const sft__stat *st,
                             const char *path, const sft__open *options, sft_error *err) {
     sft_source *source;
-    sft_status status;
-    sft_error look; /* the header's fault stays in err if this is no index */
-    bool is_index = false;
+    bool is_index = ends_with(path, ".index.json");
+    sft_status status = SFT_OK;
 
     SFT_TRY(sft__source_from_handle(&source, file, st, path, options->open.access,
                                     options->open.allocator, err));
-    if (ends_with(path, ".index.json")) {
-        status = sft__catalog_open_index(catalog, source, path, options, err);
-        sft_source_close(source);
-        return status;
+    if (!is_index) {
+        status = open_single(out, source, options, err);
     }
-    status = sft__catalog_fill(catalog, source, options, err);
-    if ((status != SFT_E_HEADER_TOO_LARGE && status != SFT_E_HEADER_PAST_END) ||
-        ends_with(path, ".safetensors")) {
-        return status;
-    }
-    const sft_status looked = look_for_index(source, options->open.allocator, &is_index, &look);
-    if (looked != SFT_OK) {
-        if (err != NULL) {
-            *err = look;
+    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
+        !ends_with(path, ".safetensors")) {
+        sft_error look; /* the header's fault stays in err if this is no index */
+        const sft_status looked = look_for_index(source, options->open.allocator, &is_index, &look);
+        if (looked != SFT_OK) {
+            status = looked;
+            if (err != NULL) {
+                *err = look;
+            }
         }
-        return looked;
     }
     if (is_index) {
-        catalog->source_count = 0; /* taken out again: the index is not one of the model's files */
-        catalog->sources = NULL;
-        status = sft__catalog_open_index(catalog, source, path, options, err);
-        sft_source_close(source);
+        status = open_index(out, source, path, options, err);
     }
-    return status;
-}
-
-/* Hands the catalog out if all went well, else ends it. */
-static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status) {
-    if (status == SFT_OK) {
-        *out = catalog;
-    } else {
-        sft_catalog_close(catalog);
+    if (is_index || status != SFT_OK) { /* an index is not one of the model's files */
+        sft_source_close(source);
     }
     return status;
 }
 
 static sft_status begin(sft_catalog **out, sft__open *options, const sft_open_options *given,
-                        sft_catalog **catalog, sft_error *err) {
+                        sft_error *err) {
     if (out == NULL) {
         return sft__fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
-    SFT_TRY(sft__open_read(options, given, err));
-    return sft__catalog_new(catalog, options, err);
+    return sft__open_read(options, given, err);
 }
 
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
     sft__open o;
-    sft_catalog *catalog = NULL;
     sft__handle file;
     sft__stat st;
-    sft_status status;
 
-    SFT_TRY(begin(out, &o, options, &catalog, err));
+    SFT_TRY(begin(out, &o, options, err));
     if (path == NULL) {
-        return finish(out, catalog, sft__fail(err, SFT_E_ARG, "path is NULL"));
+        return sft__fail(err, SFT_E_ARG, "path is NULL");
     }
-    status = sft__path_open(path, &file, &st, err);
-    if (status == SFT_OK && st.folder) {
-        status = sft__catalog_open_folder(catalog, file, path, &o, err);
-        sft__file_close(file);
-    } else if (status == SFT_OK) {
-        status = open_file(catalog, file, &st, path, &o, err);
+    SFT_TRY(sft__path_open(path, &file, &st, err));
+    if (!st.folder) {
+        return open_file(out, file, &st, path, &o, err);
     }
-    return finish(out, catalog, status);
+    const sft_status status = open_folder(out, file, path, &o, err);
+    sft__file_close(file);
+    return status;
 }
 
-/* Takes the source over in every case. */
-static sft_status open_source(sft_catalog **out, sft_source *source,
-                              const sft_open_options *options, sft_error *err) {
+sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
+                                   const sft_open_options *options, sft_error *err) {
     sft__open o;
-    sft_catalog *catalog = NULL;
-    const sft_status status = begin(out, &o, options, &catalog, err);
+    sft_status status = begin(out, &o, options, err);
 
-    if (status != SFT_OK) {
-        sft_source_close(source);
-        return status;
+    if (status == SFT_OK && source == NULL) {
+        return sft__fail(err, SFT_E_ARG, "source is NULL");
     }
-    return finish(out, catalog, sft__catalog_fill(catalog, source, &o, err));
+    if (status == SFT_OK) {
+        status = open_single(out, source, &o, err);
+    }
+    if (status != SFT_OK) { /* taken over in every case */
+        sft_source_close(source);
+    }
+    return status;
 }
 
 sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
@@ -302,12 +325,9 @@ sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t s
     sft__open o;
     sft_source *source;
 
-    if (out != NULL) {
-        *out = NULL;
-    }
-    SFT_TRY(sft__open_read(&o, options, err));
+    SFT_TRY(begin(out, &o, options, err));
     SFT_TRY(sft_source_open_memory(&source, data, size, o.open.allocator, err));
-    return open_source(out, source, options, err);
+    return sft_catalog_open_source(out, source, options, err);
 }
 
 sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
@@ -315,21 +335,7 @@ sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options
     sft__open o;
     sft_source *source;
 
-    if (out != NULL) {
-        *out = NULL;
-    }
-    SFT_TRY(sft__open_read(&o, options, err));
+    SFT_TRY(begin(out, &o, options, err));
     SFT_TRY(sft_source_open_fd(&source, fd, o.open.access, o.open.allocator, err));
-    return open_source(out, source, options, err);
-}
-
-sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
-                                   const sft_open_options *options, sft_error *err) {
-    if (source == NULL) {
-        if (out != NULL) {
-            *out = NULL;
-        }
-        return sft__fail(err, SFT_E_ARG, "source is NULL");
-    }
-    return open_source(out, source, options, err);
+    return sft_catalog_open_source(out, source, options, err);
 }
