@@ -17,6 +17,7 @@
  *   - a data section that does not start at a multiple of 8
  */
 #include "base/checked.h"
+#include "base/pages.h"
 #include "base/utf8.h"
 #include "format/header_check.h"
 #include "format/unique.h"
@@ -24,6 +25,7 @@
 enum {
     MIN_ENTRY = 50, /* "":{"dtype":"F4","shape":[],"data_offsets":[0,0]}, */
     SPARE_DIMS = 16,
+    SMALL_CHUNK = 1000,
     FIRST_DIMS = 256,
     FIRST_METADATA = 16,
     SURE_DUPLICATE = 200000,
@@ -468,27 +470,52 @@ static bool read_text(parser *ps) {
     return unique_keys(ps);
 }
 
-/* Tensors, pieces, slots of the name index and shapes of the usual rank in one block: fresh memory
- * costs more per page than the parser per kilobyte. */
+/* A small chunk behind the large ones, for strings to come. Freed, it stays in the C library's
+ * cache of small blocks: the large ones below it are then not given back to the system, to be asked
+ * for, cleared and mapped again by the next header. */
+static bool close_heap(sft__arena *arena) {
+    const size_t next = arena->next_chunk;
+    arena->next_chunk = SMALL_CHUNK;
+    if (sft__arena_alloc(arena, 64, 1) == NULL) { /* more than alignment left over */
+        return false;
+    }
+    arena->next_chunk = next;
+    return true;
+}
+
+/* Room for tensors, pieces, shapes of the usual rank, and slots of the name index. First use of
+ * memory costs more per page than the parser per kilobyte, so above the size from which the
+ * allocator has huge pages it is one block; below, several small ones, which C libraries take from
+ * memory used before. */
 static bool make_room(parser *ps, size_t capacity) {
     sft__header *const h = ps->header;
     sft__scan *const s = &ps->scan;
-    const size_t dims =
-        SPARE_DIMS + 2 * capacity; /* none of these overflows: capacity < 2^32 / 50 */
-    const uint64_t bytes = (uint64_t)capacity * (sizeof *h->tensors + sizeof *ps->pieces) +
-                           ((uint64_t)sft__strmap_slots(capacity) + dims) * sizeof(uint64_t);
+    const size_t dims = SPARE_DIMS + 2 * capacity;
+    const uint64_t words = (uint64_t)dims + sft__strmap_slots(capacity);
+    const uint64_t tensors = (uint64_t)capacity * sizeof *h->tensors;
+    const uint64_t pieces = (uint64_t)capacity * sizeof *ps->pieces;
+    /* none of these overflows: capacity < 2^32 / 50 */
+    const uint64_t bytes = tensors + pieces + words * sizeof(uint64_t);
+    const bool one = bytes >= SFT__PAGES_MIN;
+    const size_t align = sizeof(uint64_t);
     size_t size;
 
     if (sft__size_from_u64(bytes, &size)) {
-        h->tensors = sft__arena_alloc(&h->arena, size, sizeof(uint64_t));
+        h->tensors = sft__arena_alloc(&h->arena, one ? size : (size_t)tensors, align);
     }
-    if (h->tensors == NULL) {
+    if (h->tensors != NULL) {
+        ps->pieces = one ? (sft_piece *)(void *)(h->tensors + capacity)
+                         : sft__arena_alloc(&h->arena, (size_t)pieces, align);
+    }
+    if (ps->pieces != NULL) {
+        s->dims = one ? (uint64_t *)(void *)(ps->pieces + capacity)
+                      : sft__arena_alloc(&h->arena, (size_t)words * sizeof(uint64_t), align);
+    }
+    if (s->dims == NULL || !close_heap(&h->arena)) {
         (void)sft__scan_no_room(s, bytes);
         return false;
     }
     ps->tensor_capacity = capacity;
-    ps->pieces = (sft_piece *)(void *)(h->tensors + capacity);
-    s->dims = (uint64_t *)(void *)(ps->pieces + capacity);
     s->dims_end = s->dims + dims;
     ps->slots = s->dims_end;
     return true;
