@@ -75,8 +75,7 @@ sft_status sft__arena_failed(const sft__arena *arena, uint64_t size, sft_error *
 }
 
 uint64_t sft__header_memory(const sft__header *header) {
-    return header->arena.total + header->text_size +
-           (uint64_t)header->names.slot_count * sizeof *header->names.slots;
+    return header->arena.total + header->text_size; /* the index of names lies in the arena */
 }
 
 /* Reads the header's length and text. `first` is room for what is read at once. */

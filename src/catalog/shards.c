@@ -176,8 +176,10 @@ sft_status sft__merge_begin(sft__model *model, size_t count, sft_tensor **tensor
         catalog->arena.budget = limit > model->memory ? limit - model->memory : 1;
     }
     *tensors = sft__arena_alloc(&catalog->arena, count * sizeof **tensors, sizeof(uint64_t));
-    *pieces = sft__arena_alloc(&catalog->arena, count * sizeof **pieces, sizeof(uint64_t));
-    if (*tensors == NULL || *pieces == NULL) {
+    *pieces = *tensors == NULL /* or the arena would forget why it failed */
+                  ? NULL
+                  : sft__arena_alloc(&catalog->arena, count * sizeof **pieces, sizeof(uint64_t));
+    if (*pieces == NULL) {
         return sft__arena_failed(&catalog->arena, bytes, err);
     }
     for (size_t i = 0; i < catalog->header_count; i++) { /* replaced by one table over all */
