@@ -10,7 +10,7 @@
 /* ---------------------------------------------------------------- between carriers */
 
 /* Exact; a NaN becomes quiet and keeps its payload, as the hardware of most machines does it. */
-static void carry_f64_from_f32(sft__lane *to, const sft__lane *from, size_t n) {
+void sft__carry_f64_portable(sft__lane *to, const sft__lane *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const uint32_t f = from->f[i];
         if ((f & 0x7fffffffu) > 0x7f800000u) {
@@ -26,7 +26,7 @@ static void carry_f64_from_f32(sft__lane *to, const sft__lane *from, size_t n) {
     }
 }
 
-static void carry_f32_from_f64(sft__lane *to, const sft__lane *from, size_t n) {
+void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const uint64_t u = from->u[i];
         if ((u & INT64_MAX) > 0x7ff0000000000000u) {
@@ -79,6 +79,22 @@ static void convert_way_find(convert_way *way, uint32_t dst, uint32_t src) {
     }
     way->rule = sft__store_rule_for(src);
     way->imaginary = src == SFT_C64 && dst == SFT_BOOL;
+}
+
+static void carry_f64_from_f32(sft__lane *to, const sft__lane *from, size_t n) {
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__carry_f64_x86(to, from, n);
+    } else {
+        sft__carry_f64_portable(to, from, n);
+    }
+}
+
+static void carry_f32_from_f64(sft__lane *to, const sft__lane *from, size_t n) {
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__carry_f32_x86(to, from, n);
+    } else {
+        sft__carry_f32_portable(to, from, n);
+    }
 }
 
 static void convert_lane(const convert_way *way, uint8_t *dst, const uint8_t *src, size_t n) {

@@ -49,6 +49,17 @@ sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id);
 sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX2 */
 sft__pair_fn *sft__pair_for(uint32_t dst_id, uint32_t src_id);
 
+/* Inner loops of the general way, in twins. codes: of a small float format, one per byte. */
+struct sft__float_spec;
+void sft__store_codes_portable(uint8_t *dst, const sft__lane *lane, size_t n,
+                               const struct sft__float_spec *spec);
+void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
+                          const struct sft__float_spec *spec);
+void sft__carry_f64_portable(sft__lane *to, const sft__lane *from, size_t n); /* from binary32 */
+void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n);
+void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n); /* from binary64 */
+void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n);
+
 /* One element, for tails and tables. */
 uint32_t sft__f32_from_f16(uint16_t h);
 uint16_t sft__f16_from_f32(uint32_t f);

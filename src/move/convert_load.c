@@ -43,18 +43,29 @@ static void load_e8m0(sft__lane *lane, const uint8_t *src, size_t n) {
 }
 
 static void load_e2m1(sft__lane *lane, const uint8_t *src, size_t n) {
+    uint32_t values[16];
+
+    for (uint32_t c = 0; c < 16; c++) {
+        values[c] = sft__float_load(c, &sft__spec_e2m1);
+    }
     for (size_t i = 0; i < n; i += 2) {
-        lane->f[i] = sft__float_load(src[i / 2] & 0xfu, &sft__spec_e2m1);
-        lane->f[i + 1] = sft__float_load((uint32_t)src[i / 2] >> 4, &sft__spec_e2m1);
+        lane->f[i] = values[src[i / 2] & 0xf];
+        lane->f[i + 1] = values[src[i / 2] >> 4];
     }
 }
 
 static void load_six(sft__lane *lane, const uint8_t *src, size_t n, const sft__float_spec *spec) {
+    uint32_t values[64];
+
+    for (uint32_t c = 0; c < 64; c++) {
+        values[c] = sft__float_load(c, spec);
+    }
     for (size_t i = 0; i < n; i += 4, src += 3) {
         const uint32_t v = (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16;
-        for (size_t k = 0; k < 4; k++) {
-            lane->f[i + k] = sft__float_load((v >> (6 * k)) & 0x3fu, spec);
-        }
+        lane->f[i] = values[v & 0x3f];
+        lane->f[i + 1] = values[v >> 6 & 0x3f];
+        lane->f[i + 2] = values[v >> 12 & 0x3f];
+        lane->f[i + 3] = values[v >> 18];
     }
 }
 
@@ -67,19 +78,28 @@ static void load_e3m2(sft__lane *lane, const uint8_t *src, size_t n) {
 }
 
 static void load_f16(sft__lane *lane, const uint8_t *src, size_t n) {
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
+        sft__pair_x86(SFT_F32, SFT_F16)((uint8_t *)lane->f, src, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         lane->f[i] = sft__f32_from_f16(sft__load_le16(src + 2 * i));
     }
 }
 
 static void load_bf16(sft__lane *lane, const uint8_t *src, size_t n) {
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__pair_x86(SFT_F32, SFT_BF16)((uint8_t *)lane->f, src, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         lane->f[i] = (uint32_t)sft__load_le16(src + 2 * i) << 16;
     }
 }
 
 static void load_f32(sft__lane *lane, const uint8_t *src, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    memcpy(lane->f, src, 4 * n);
+    for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
         lane->f[i] = sft__load_le32(src + 4 * i);
     }
 }
@@ -91,7 +111,8 @@ static void load_c64(sft__lane *lane, const uint8_t *src, size_t n) {
 }
 
 static void load_64(sft__lane *lane, const uint8_t *src, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    memcpy(lane->u, src, 8 * n);
+    for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
         lane->u[i] = sft__load_le64(src + 8 * i);
     }
 }

@@ -23,13 +23,28 @@ uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan) {
 
 /* ---------------------------------------------------------------- from binary32 */
 
+/* Codes of a small float format, one per byte. */
+static void store_codes(uint8_t *dst, const sft__lane *lane, size_t n,
+                        const sft__float_spec *spec) {
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__store_codes_x86(dst, lane, n, spec);
+    } else {
+        sft__store_codes_portable(dst, lane, n, spec);
+    }
+}
+
+void sft__store_codes_portable(uint8_t *dst, const sft__lane *lane, size_t n,
+                               const sft__float_spec *spec) {
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = (uint8_t)sft__float_store(lane->f[i], spec);
+    }
+}
+
 #define STORE_SMALL(name)                                                                          \
     static void store_##name(uint8_t *dst, const sft__lane *lane, size_t n,                        \
                              const sft__store_rule *rule) {                                        \
         (void)rule;                                                                                \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            dst[i] = (uint8_t)sft__float_store(lane->f[i], &sft__spec_##name);                     \
-        }                                                                                          \
+        store_codes(dst, lane, n, &sft__spec_##name);                                              \
     }
 STORE_SMALL(e5m2)
 STORE_SMALL(e4m3)
@@ -50,20 +65,22 @@ static void store_e8m0(uint8_t *dst, const sft__lane *lane, size_t n, const sft_
 }
 
 static void store_e2m1(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+    uint8_t codes[SFT__LANE];
+
     (void)rule;
+    store_codes(codes, lane, n, &sft__spec_e2m1);
     for (size_t i = 0; i < n; i += 2) {
-        const uint32_t low = sft__float_store(lane->f[i], &sft__spec_e2m1);
-        const uint32_t high = sft__float_store(lane->f[i + 1], &sft__spec_e2m1);
-        dst[i / 2] = (uint8_t)(low | high << 4);
+        dst[i / 2] = (uint8_t)(codes[i] | codes[i + 1] << 4);
     }
 }
 
 static void store_six(uint8_t *dst, const sft__lane *lane, size_t n, const sft__float_spec *spec) {
+    uint8_t codes[SFT__LANE];
+
+    store_codes(codes, lane, n, spec);
     for (size_t i = 0; i < n; i += 4, dst += 3) {
-        uint32_t v = 0;
-        for (size_t k = 0; k < 4; k++) {
-            v |= sft__float_store(lane->f[i + k], spec) << (6 * k);
-        }
+        const uint32_t v = (uint32_t)codes[i] | (uint32_t)codes[i + 1] << 6 |
+                           (uint32_t)codes[i + 2] << 12 | (uint32_t)codes[i + 3] << 18;
         dst[0] = (uint8_t)v;
         dst[1] = (uint8_t)(v >> 8);
         dst[2] = (uint8_t)(v >> 16);
@@ -82,6 +99,10 @@ static void store_e3m2(uint8_t *dst, const sft__lane *lane, size_t n, const sft_
 
 static void store_f16(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
     (void)rule;
+    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
+        sft__pair_x86(SFT_F16, SFT_F32)(dst, (const uint8_t *)lane->f, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         sft__store_le16(dst + 2 * i, sft__f16_from_f32(lane->f[i]));
     }
@@ -95,7 +116,8 @@ static void store_bf16(uint8_t *dst, const sft__lane *lane, size_t n, const sft_
 
 static void store_f32(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
     (void)rule;
-    for (size_t i = 0; i < n; i++) {
+    memcpy(dst, lane->f, 4 * n);
+    for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
         sft__store_le32(dst + 4 * i, lane->f[i]);
     }
 }
@@ -198,8 +220,16 @@ static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n,
 STORE_FROM_INT(8, dst + i, STORE_8)
 STORE_FROM_INT(16, dst + 2 * i, STORE_16)
 STORE_FROM_INT(32, dst + 4 * i, STORE_32)
-STORE_FROM_INT(64, dst + 8 * i, STORE_64)
 STORE_FROM_INT(bool, dst + i, STORE_TRUTH)
+
+static void store_64_int(uint8_t *dst, const sft__lane *lane, size_t n,
+                         const sft__store_rule *rule) {
+    (void)rule;
+    memcpy(dst, lane->u, 8 * n);
+    for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
+        sft__store_le64(dst + 8 * i, lane->u[i]);
+    }
+}
 
 /* ---------------------------------------------------------------- which */
 

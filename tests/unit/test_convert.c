@@ -7,6 +7,7 @@
 #include "unit/cm.h"
 
 #include "move/convert.h"
+#include "move/convert_float.h"
 #include "unit/move_util.h"
 
 static void convert(void *dst, uint32_t to, const void *src, uint32_t from, uint64_t n) {
@@ -246,6 +247,54 @@ static void pair_loops_agree(void **state) {
     free(got);
 }
 
+/* The inner loops of the general way: every upper half of a binary32 with lower halves about ties.
+ */
+static void lane_loops_agree(void **state) {
+    (void)state;
+    static const uint32_t low[] = {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff};
+    static const sft__float_spec *const specs[] = {
+        &sft__spec_e5m2, &sft__spec_e4m3, &sft__spec_e4m3fnuz, &sft__spec_e5m2fnuz,
+        &sft__spec_e2m1, &sft__spec_e2m3, &sft__spec_e3m2};
+    uint64_t compared = 0;
+    if ((sft__cpu_features() & SFT__CPU_AVX2) == 0) {
+        return; /* there is one twin alone */
+    }
+    rnd_state = 25;
+    for (uint32_t first = 0; first < 65536 * 6; first += SFT__LANE) {
+        sft__lane f;
+        sft__lane d;
+        sft__lane a;
+        sft__lane b;
+        uint8_t x[SFT__LANE + 1];
+        uint8_t y[SFT__LANE + 1];
+        const size_t n = first % 512 == 0 ? SFT__LANE : 1 + (first / SFT__LANE) % SFT__LANE;
+        memset(&a, 0, sizeof a);
+        memset(&b, 0, sizeof b);
+        memset(&d, 0, sizeof d);
+        for (uint32_t i = 0; i < SFT__LANE; i++) {
+            f.f[i] = (first + i) / 6 << 16 | low[(first + i) % 6];
+        }
+        for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+            memset(x, 0x55, sizeof x);
+            memset(y, 0x55, sizeof y);
+            sft__store_codes_portable(x, &f, n, specs[k]);
+            sft__store_codes_x86(y, &f, n, specs[k]);
+            assert_memory_equal(x, y, sizeof x);
+        }
+        sft__carry_f64_portable(&a, &f, n);
+        sft__carry_f64_x86(&b, &f, n);
+        assert_memory_equal(a.u, b.u, n * 8);
+        for (size_t i = 0; i < n; i++) { /* just beside binary32, and anything */
+            d.u[i] = i % 4 == 3 ? rnd() : a.u[i] + rnd_below(3) * (((uint64_t)1 << 28) - 1);
+        }
+        sft__carry_f32_portable(&a, &d, n);
+        sft__carry_f32_x86(&b, &d, n);
+        assert_memory_equal(a.f, b.f, n * 4);
+        compared += n;
+    }
+    assert_true(compared > 200000);
+}
+
 /* Long runs take tables or vector loops, single elements the general way: same results, for every
  * pair. */
 static void long_runs_equal_single_blocks(void **state) {
@@ -359,6 +408,7 @@ int main(void) {
         cmocka_unit_test(small_floats_survive_wider_ones),
         cmocka_unit_test(integers_wrap_and_floats_are_cut),
         cmocka_unit_test(pair_loops_agree),
+        cmocka_unit_test(lane_loops_agree),
         cmocka_unit_test(long_runs_equal_single_blocks),
         cmocka_unit_test(in_place_when_sizes_are_equal),
         cmocka_unit_test(other_byte_order),

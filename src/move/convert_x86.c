@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/convert_x86.c - AVX2 twins of the general way's inner loops, eight elements at a time. What
+ * is left over is done with the rest of the lane, which every lane has room for; only n results
+ * count. Read first: convert.h, convert_float.h.
+ */
+#include "move/convert.h"
+#include "move/convert_float.h"
+
+#if SFT__X86_64
+#include <immintrin.h>
+
+#define LANE_AVX2 __attribute__((target("avx2")))
+
+/* A format's numbers in every element of a vector. */
+typedef struct lane_spec {
+    __m256i lowest;
+    __m256i normal; /* (1 << 23) - lowest, and what rounds to nearest but for the last bit */
+    __m256i far;    /* shift + 128 - bias */
+    __m256i max;
+    __m256i over;
+    __m256i nan;
+    __m128i shift;
+} lane_spec;
+
+LANE_AVX2 static inline lane_spec lane_spec_of(const sft__float_spec *s) {
+    const uint32_t shift = 23 - s->mantissa;
+    const uint32_t lowest = (128 - s->bias) << 23;
+    const lane_spec v = {
+        _mm256_set1_epi32((int)lowest),
+        _mm256_set1_epi32((int)((1u << 23) - lowest)),
+        _mm256_set1_epi32((int)(shift + 128 - s->bias)),
+        _mm256_set1_epi32((int)s->max),
+        _mm256_set1_epi32((int)s->over),
+        _mm256_set1_epi32((int)s->nan),
+        _mm_cvtsi32_si128((int)shift),
+    };
+    return v;
+}
+
+/* v shifted down by d (1 to 25), rounded to nearest even. */
+LANE_AVX2 static inline __m256i lane_round(__m256i v, __m256i d) {
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i half = _mm256_sllv_epi32(one, _mm256_sub_epi32(d, one));
+    const __m256i odd = _mm256_and_si256(_mm256_srlv_epi32(v, d), one);
+    const __m256i up = _mm256_add_epi32(_mm256_sub_epi32(half, one), odd);
+    return _mm256_srlv_epi32(_mm256_add_epi32(v, up), d);
+}
+
+/* sft__float_store of eight; sign_bit: where the sign goes, from bit 31. */
+LANE_AVX2 static inline __m256i lane_store(__m256i f, const lane_spec *s, __m128i sign_down,
+                                           __m256i sign_bit, bool unsigned_zero,
+                                           bool nan_unsigned) {
+    const __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(0x7fffffff));
+    const __m256i sign = _mm256_and_si256(_mm256_srl_epi32(f, sign_down), sign_bit);
+    const __m256i e = _mm256_srli_epi32(a, 23);
+    const __m256i m = _mm256_or_si256(_mm256_and_si256(a, _mm256_set1_epi32(0x7fffff)),
+                                      _mm256_set1_epi32(0x800000));
+    const __m256i is_normal =
+        _mm256_cmpgt_epi32(a, _mm256_sub_epi32(s->lowest, _mm256_set1_epi32(1)));
+    const __m256i is_nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(0x7f800000));
+    const __m256i down = _mm256_min_epu32(_mm256_sub_epi32(s->far, e), _mm256_set1_epi32(25));
+    const __m256i v = _mm256_blendv_epi8(m, _mm256_add_epi32(a, s->normal), is_normal);
+    const __m256i d = _mm256_blendv_epi8(down, _mm256_broadcastd_epi32(s->shift), is_normal);
+    __m256i code = lane_round(v, d);
+    const __m256i is_over = _mm256_cmpgt_epi32(code, s->max);
+    const __m256i is_zero = _mm256_cmpeq_epi32(code, _mm256_setzero_si256());
+    __m256i signed_code;
+
+    code = _mm256_blendv_epi8(code, s->over, is_over);
+    code = _mm256_blendv_epi8(code, s->nan, is_nan);
+    signed_code = _mm256_or_si256(code, sign);
+    if (unsigned_zero) {
+        const __m256i plain = _mm256_or_si256(_mm256_or_si256(is_zero, is_over), is_nan);
+        return _mm256_blendv_epi8(signed_code, code, plain);
+    }
+    return nan_unsigned ? _mm256_blendv_epi8(signed_code, code, is_nan) : signed_code;
+}
+
+LANE_AVX2 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
+                                    const sft__float_spec *spec) {
+    const lane_spec s = lane_spec_of(spec);
+    const __m256i sign_bit = _mm256_set1_epi32((int)spec->sign);
+    /* the sign's place is a power of two of at most 2^7 */
+    const __m128i sign_down = _mm_cvtsi32_si128(31 - __builtin_ctz(spec->sign));
+    const __m256i low_bytes = _mm256_set1_epi32(0x0c080400);
+
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256i f = _mm256_loadu_si256((const __m256i *)(const void *)(lane->f + i));
+        const __m256i code =
+            lane_store(f, &s, sign_down, sign_bit, spec->unsigned_zero, spec->nan_unsigned);
+        const __m256i four = _mm256_shuffle_epi8(code, low_bytes); /* of each half */
+        const uint32_t out[2] = {(uint32_t)_mm256_extract_epi32(four, 0),
+                                 (uint32_t)_mm256_extract_epi32(four, 4)};
+        if (n - i >= 8) {
+            memcpy(dst + i, out, 8);
+        } else {
+            memcpy(dst + i, out, n - i);
+        }
+    }
+}
+
+LANE_AVX2 void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
+    for (size_t i = 0; i < n; i += 4) {
+        const __m128 f =
+            _mm_castsi128_ps(_mm_loadu_si128((const __m128i *)(const void *)(from->f + i)));
+        _mm256_storeu_si256((__m256i *)(void *)(to->u + i),
+                            _mm256_castpd_si256(_mm256_cvtps_pd(f)));
+    }
+}
+
+LANE_AVX2 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n) {
+    for (size_t i = 0; i < n; i += 4) {
+        const __m256d d =
+            _mm256_castsi256_pd(_mm256_loadu_si256((const __m256i *)(const void *)(from->u + i)));
+        _mm_storeu_si128((__m128i *)(void *)(to->f + i), _mm_castps_si128(_mm256_cvtpd_ps(d)));
+    }
+}
+#else
+void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
+                          const sft__float_spec *spec) {
+    sft__store_codes_portable(dst, lane, n, spec);
+}
+
+void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
+    sft__carry_f64_portable(to, from, n);
+}
+
+void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n) {
+    sft__carry_f32_portable(to, from, n);
+}
+#endif
