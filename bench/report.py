@@ -23,12 +23,13 @@ def amount(value, unit):
 
 
 def verdict(target, unit):
+    minima = f", of minima {target['of_minima']:.3g}" if "of_minima" in target else ""
     if target["wanted"] is None:
-        return f"{target['text']}: {target['ratio']:.3g}"
+        return f"{target['text']}: {target['ratio']:.3g}{minima}"
     met = "met" if target["met"] else "NOT MET"
     if unit in ("bytes", "ns") and target["wanted"] > 1000:  # a fact: at most so much
         return f"{target['text']}: {met}"
-    return f"{target['text']}: {target['ratio']:.3g} (wanted {target['wanted']:.3g}) {met}"
+    return f"{target['text']}: {target['ratio']:.3g}{minima} (wanted {target['wanted']:.3g}) {met}"
 
 
 def line(row):
@@ -47,7 +48,8 @@ def table(result):
     m = result["machine"]
     out = [f"{m['cpu']}, {m['cores']} cores, {m['memory'] / 2**30:.1f} GiB, Linux {m['kernel']}, {m['file_system']}; "
            f"Python {m['python']}, safetensors {m['safetensors']}, numpy {m['numpy']}; mode {m['mode']}, "
-           f"{m['turns']} turns, {m['seconds']} s, load before {m['load_before']:.2f}", "",
+           f"{m['turns']} turns, {m['seconds']} s, load {m['load_before']:.2f} before, "
+           f"{m['load_after']:.2f} after", "",
            "| | case | ours: median (min .. p95) | beside it | target: ratio (wanted) |", "|---|---|---|---|---|"]
     for row in result["rows"]:
         names = list(row["contenders"])

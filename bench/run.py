@@ -84,6 +84,7 @@ class Bench:
             if over in values and under in values:
                 got = statistics.median(a / b for a, b in zip(values[over], values[under]))
                 row["targets"].append({"text": text, "ratio": got, "wanted": least,
+                                       "of_minima": min(values[over]) / min(values[under]),
                                        "met": least is None or got >= least})
         self.add(row)
         return values
@@ -141,7 +142,8 @@ def main():
     bench.c.close()
     bench.wheel.close()
     facts = machine(bench.folder)
-    facts.update(mode=args.mode, turns=bench.turns, seconds=round(time.monotonic() - start), load_before=load)
+    facts.update(mode=args.mode, turns=bench.turns, seconds=round(time.monotonic() - start), load_before=load,
+                 load_after=os.getloadavg()[0])
     result = {"schema": 1, "machine": facts, "rows": bench.rows}
     (bench.folder / "results.json").write_text(json.dumps(result, indent=1))
     text = report.table(result)
