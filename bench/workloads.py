@@ -128,6 +128,7 @@ def w10_columns(b):
         }, [("as fast as a strided memcpy", "strided memcpy", "ours", 0.9)])
         contenders = {
             "ours": lambda: b.c("slice", path, "w", ranges, "read", 2),
+            "ours, SFT_READ_BORROW": lambda: b.c("slice", path, "w", ranges, "borrow", 2),
             "memcpy from a populated mapping":
                 lambda: b.c("strided", path, at, rows - 1, 1 << 14, width, step, "map", 2),
             "wheel": lambda: b.wheel("slice", path, "w", ranges, "read", 1),
@@ -136,6 +137,7 @@ def w10_columns(b):
             contenders["pread of each run"] = lambda: b.c("gather", path, at, rows, 1 << 14, width, 2)
         b.measure("W10", f"{label}, from the file", contenders, [
             ("as fast as a memcpy", "memcpy from a populated mapping", "ours", 0.9),
+            ("as fast as a memcpy, borrowing", "memcpy from a populated mapping", "ours, SFT_READ_BORROW", 0.9),
             ("as fast as pread", "pread of each run", "ours", None),
             ("times as fast as the wheel", "wheel", "ours", None)])
 
@@ -177,8 +179,10 @@ def w11_save(b):
     b.measure("W11", f"save {mib} MiB with digests", {
         "ours": c("save", "plain", "none", 1),
         "ours + crc32c": c("save", "plain", "crc32c", 1),
+        "ours + crc32c, 2 threads": c("save", "plain", "crc32c", 2),
         "ours + sha256": c("save", "plain", "sha256", 1),
     }, [("CRC32C at most 5 % more", "ours", "ours + crc32c", 1 / 1.05),
+        ("CRC32C, 2 threads", "ours", "ours + crc32c, 2 threads", None),
         ("SHA-256", "ours", "ours + sha256", None)], turns)
     b.measure("W11", f"save {mib} MiB durably with digests", {
         "ours": c("save", "durable", "none", 1),
