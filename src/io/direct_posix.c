@@ -89,7 +89,7 @@ static void give_bounce(sft__direct *d, bounce *b, bool closed, bool copy_all) {
     sft__mutex_unlock(&d->lock);
 }
 
-static void advance(sft__parts *p, uint64_t n) {
+static void advance(sft__span_walk *p, uint64_t n) {
     p->offset += n;
     p->left -= n;
     while (n > 0) {
@@ -106,7 +106,7 @@ static void advance(sft__parts *p, uint64_t n) {
 }
 
 /* Copies the next n bytes without moving on; n <= left. */
-static void peek(const sft__parts *p, uint8_t *dst, size_t n) {
+static void peek(const sft__span_walk *p, uint8_t *dst, size_t n) {
     size_t begun = p->begun;
     for (size_t i = 0; n > 0; i++) {
         const size_t room = p->parts[i].size - begun;
@@ -133,7 +133,7 @@ static ssize_t write_some(int fd, const void *data, size_t size, uint64_t offset
 }
 
 /* The bytes up to the first whole page. */
-static int write_head(sft__direct *d, sft__parts *p, bounce *b) {
+static int write_head(sft__direct *d, sft__span_walk *p, bounce *b) {
     while (p->offset % d->align != 0 && p->left > 0) {
         const uint64_t odd = d->align - p->offset % d->align;
         const size_t size = (size_t)(odd < p->left ? odd : p->left);
@@ -148,7 +148,7 @@ static int write_head(sft__direct *d, sft__parts *p, bounce *b) {
 }
 
 /* Whole pages. *closed: refused. Ends early after a count that is no whole page. */
-static int write_pages(sft__direct *d, sft__parts *p, bounce *b, bool *copy_all, bool *closed) {
+static int write_pages(sft__direct *d, sft__span_walk *p, bounce *b, bool *copy_all, bool *closed) {
     while (p->left >= d->align && p->offset % d->align == 0) {
         const uint64_t pages = p->left - p->left % d->align;
         size_t size = pages < BOUNCE ? (size_t)pages : (size_t)BOUNCE;
@@ -184,7 +184,7 @@ static int write_pages(sft__direct *d, sft__parts *p, bounce *b, bool *copy_all,
     return 0;
 }
 
-int sft__direct_write(sft__direct *d, sft__parts *p) {
+int sft__direct_write(sft__direct *d, sft__span_walk *p) {
     bool copy_all;
     bool closed = false;
     int cause = 0;
@@ -227,7 +227,7 @@ sft__direct *sft__direct_open(int file, const sft_allocator *allocator) {
     return NULL;
 }
 
-int sft__direct_write(sft__direct *d, sft__parts *p) {
+int sft__direct_write(sft__direct *d, sft__span_walk *p) {
     (void)d;
     (void)p;
     return 0;

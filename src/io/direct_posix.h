@@ -27,18 +27,18 @@ typedef struct sft__direct sft__direct;
 sft__direct *sft__direct_open(int file, const sft_allocator *allocator);
 
 /* What is not written yet of a vectored write. */
-typedef struct sft__parts {
+typedef struct sft__span_walk {
     const sft__span *parts; /* the first one is begun */
     size_t count;
     size_t begun;    /* bytes of it that are done */
     uint64_t left;   /* bytes of all */
     uint64_t offset; /* in the file, of the next byte */
-} sft__parts;
+} sft__span_walk;
 
 /* Writes as much of `p` as goes directly, moving it on; the odd bytes before the first block go
  * through the cache. What is left then (the odd bytes at the end, or everything if this way is
  * closed) is the caller's. 0, or -1 with errno. Any number of threads. */
-int sft__direct_write(sft__direct *d, sft__parts *p);
+int sft__direct_write(sft__direct *d, sft__span_walk *p);
 
 /* Frees it. 0, or -1 with errno if closing failed. NULL is fine. */
 int sft__direct_close(sft__direct *d);

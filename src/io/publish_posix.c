@@ -426,7 +426,7 @@ static int write_all(int fd, struct iovec *iov, int count, uint64_t *offset) {
 }
 
 /* Through the cache: all that is left. 0, or -1 with errno. */
-static int write_cached(int fd, sft__parts *p) {
+static int write_cached(int fd, sft__span_walk *p) {
     enum { BATCH = 256 }; /* below every IOV_MAX (POSIX promises 16, all in use have 1,024) */
 
     for (size_t i = 0; i < p->count;) {
@@ -451,7 +451,7 @@ static int write_cached(int fd, sft__parts *p) {
 
 sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft__span *parts,
                               size_t count, sft_error *err) {
-    sft__parts p = {parts, count, 0, 0, offset};
+    sft__span_walk p = {parts, count, 0, 0, offset};
 
     for (size_t i = 0; i < count; i++) {
         p.left += parts[i].size; /* cannot overflow: all of it is in memory */
