@@ -23,8 +23,10 @@ enum {
     MOVER_STEP = 16 << 20, /* bytes between two looks at the watch */
     MOVER_CHUNK = 1024,    /* elements that a kernel gets from strided memory at a time */
     MOVER_LONG = 512,      /* bytes of a run from which a kernel is given the run itself */
-    MOVER_AHEAD =
-        4 << 20, /* bytes that the system is told to fetch when runs are read one by one */
+    MOVER_BATCH = 64,      /* ranges that a remote source is asked for at once */
+    MOVER_BATCH_RANGE = 8 << 20,
+    MOVER_BATCH_BYTES = 128 << 20,
+    MOVER_AHEAD = 4 << 20, /* bytes that the system is told to fetch when runs are read singly */
     MOVER_AHEAD_GAP = 64 << 10,
     MOVER_AHEAD_MIN = 1 << 20
 };
@@ -171,6 +173,42 @@ static sft_status mover_direct(const sft__mover *m, uint64_t offset, uint8_t *ds
     return SFT_OK;
 }
 
+/* Direct reads that a remote source gets together, so that it can have several under way. */
+typedef struct mover_batch {
+    sft_io_range ranges[MOVER_BATCH];
+    size_t count;
+    uint64_t bytes;
+} mover_batch;
+
+static sft_status mover_batch_flush(const sft__mover *m, mover_batch *b, sft_error *err) {
+    const uint64_t bytes = b->bytes;
+
+    if (b->count == 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_read_many(m->source, b->ranges, b->count, NULL, NULL, NULL, err));
+    b->count = 0;
+    b->bytes = 0;
+    return sft__watch_add(m->watch, bytes, err);
+}
+
+static sft_status mover_batch_add(const sft__mover *m, mover_batch *b, uint64_t offset,
+                                  uint8_t *dst, uint64_t size, sft_error *err) {
+    if (size > SIZE_MAX) {
+        return mover_too_large(size, err);
+    }
+    for (uint64_t at = 0; at < size;) {
+        const uint64_t n = size - at < MOVER_BATCH_RANGE ? size - at : MOVER_BATCH_RANGE;
+        b->ranges[b->count++] = (sft_io_range){offset + at, dst + (size_t)at, (size_t)n};
+        b->bytes += n;
+        at += n;
+        if (b->count == MOVER_BATCH || b->bytes >= MOVER_BATCH_BYTES) {
+            SFT_TRY(mover_batch_flush(m, b, err));
+        }
+    }
+    return SFT_OK;
+}
+
 /* A packed run longer than the bounce buffer, through a kernel. */
 static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t *dst,
                                 uint8_t *bounce, size_t bounce_size, sft_error *err) {
@@ -265,20 +303,33 @@ static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft
     return mover_memory(m, part, dst, bounce, err);
 }
 
+static bool mover_remote(const sft__mover *m) {
+    return (sft_source_flags(m->source) & SFT_SOURCE_REMOTE) != 0;
+}
+
 static sft_status mover_read_parts(const sft__mover *m, const mover_way *way, const sft__grid *g,
                                    uint8_t *dst, uint8_t *bounce, sft_error *err) {
+    const bool together = mover_remote(m) && m->kernel == SFT_KERNEL_COPY;
     uint64_t told = 0;
+    mover_batch batch;
     sft__parts parts;
     sft__grid part;
 
+    batch.count = 0;
+    batch.bytes = 0;
     for (sft__parts_begin_at(&parts, g, way->dim, way->group); sft__parts_next(&parts, g, &part);) {
         if (way->ahead != 0 && part.src >= told) {
             sft_source_advise(m->source, part.src, MOVER_AHEAD, SFT_ADVICE_WILL_NEED);
             told = part.src + MOVER_AHEAD / 2;
         }
-        SFT_TRY(mover_read_part(m, way, &part, dst, bounce, err));
+        if (together && part.rank == 0) {
+            SFT_TRY(mover_batch_add(m, &batch, part.src, dst + (ptrdiff_t)part.dst, part.src_block,
+                                    err));
+        } else {
+            SFT_TRY(mover_read_part(m, way, &part, dst, bounce, err));
+        }
     }
-    return SFT_OK;
+    return mover_batch_flush(m, &batch, err);
 }
 
 void sft__grid_for_reading(sft__grid *g) {
@@ -314,7 +365,7 @@ sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_e
         g->src = 0;
         return mover_memory(m, g, dst, lent, err);
     }
-    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
+    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_remote(m)) {
         return mover_direct(m, g->src, dst + (ptrdiff_t)g->dst, g->src_block, err);
     }
     mover_way_init(m, g, &way);

@@ -44,7 +44,7 @@ static inline void rnd_fill(uint8_t *p, size_t n) {
 
 static inline void ok(sft_status status, const sft_error *err) {
     if (status != SFT_OK) {
-        fail_msg("%s: %s", sft_status_name(status), err->message);
+        fail_msg("%s: %s", sft_status_name((int32_t)status), err->message);
     }
 }
 

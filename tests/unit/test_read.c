@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * Unit tests of reading: random dtypes, shapes, slices, strides and sources against a reference
- * that takes one element at a time; the ways of failing.
+ * that takes one element at a time; byte order; arguments. test_read_ways.c has how bytes are
+ * fetched.
  */
 #include "unit/cm.h"
 
@@ -423,128 +424,6 @@ static void transposed_reads(void **state) {
     }
 }
 
-/* Small gaps are read over; a source that cannot go back is read upwards only. */
-static void reads_are_few_and_ascending(void **state) {
-    (void)state;
-    const uint64_t shape[2] = {2000, 100};
-    const sft_slice slices[2] = {{SFT_OMIT, SFT_OMIT, -1, SFT_SLICE_RANGE, 0},
-                                 {10, 20, 1, SFT_SLICE_RANGE, 0}};
-    sft_error err;
-    size_t size;
-    own_source own;
-    rnd_state = 16;
-    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_F32), shape, 2, 800000, 0, &size);
-    sft_catalog *catalog = own_open(&own, file, size, SFT_SOURCE_SEQUENTIAL);
-    sft_read_options o;
-    uint8_t *got = malloc(2000 * 40);
-    assert_non_null(got);
-    SFT_INIT(&o);
-    o.slices = slices;
-    o.slice_count = 2;
-    ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, 2000 * 40, &err), &err);
-    for (uint64_t i = 0; i < 2000; i++) {
-        assert_memory_equal(got + i * 40, file + size - 800000 + (1999 - i) * 400 + 40, 40);
-    }
-    assert_true(own.reads <= 4);
-    assert_false(own.went_back);
-    assert_true(own.bytes <= 800000);
-    free(got);
-    sft_catalog_close(catalog);
-    free(file);
-}
-
-static int poll_after(void *ctx, const sft_progress *p) {
-    int *left = ctx;
-    assert_true(p->bytes_done <= p->bytes_total);
-    return (*left)-- <= 0;
-}
-
-static void cancelling(void **state) {
-    (void)state;
-    const uint64_t shape[1] = {(uint64_t)48 << 20};
-    sft_error err;
-    size_t size;
-    sft_pool *pool;
-    rnd_state = 17;
-    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_U8), shape, 1, shape[0], 0, &size);
-    uint8_t *got = malloc((size_t)shape[0]);
-    sft_catalog *catalog = file_open(file, size, SFT_ACCESS_READ);
-    assert_non_null(got);
-    ok(sft_pool_create(&pool, 3, NULL, &err), &err);
-    for (int n = 0; n < 4; n++) {
-        for (int with = 0; with < 2; with++) {
-            int left = n;
-            sft_read_options o;
-            sft_control control;
-            SFT_INIT(&o);
-            SFT_INIT(&control);
-            control.poll = poll_after;
-            control.ctx = &left;
-            o.control = &control;
-            o.pool = with ? pool : NULL;
-            assert_int_equal(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got,
-                                             (size_t)shape[0], &err),
-                             SFT_E_CANCELLED);
-            assert_int_equal(err.status, SFT_E_CANCELLED);
-            left = 1000;
-            ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, (size_t)shape[0],
-                               &err),
-               &err);
-        }
-    }
-    assert_memory_equal(got, file + size - shape[0], (size_t)shape[0]);
-    sft_pool_free(pool);
-    sft_catalog_close(catalog);
-    free(got);
-    free(file);
-}
-
-static void truncated_files_are_errors(void **state) {
-    (void)state;
-    const uint64_t shape[2] = {1000, 1000};
-    const sft_slice column = {5, 9, 1, SFT_SLICE_RANGE, 0};
-    const sft_slice slices[2] = {{SFT_OMIT, SFT_OMIT, 1, SFT_SLICE_RANGE, 0}, column};
-    sft_error err;
-    size_t size;
-    rnd_state = 18;
-    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_F32), shape, 2, 4000000, 0, &size);
-    uint8_t *got = malloc(4000000);
-    sft_catalog *catalog = file_open(file, size, SFT_ACCESS_MAP);
-    const void *lent;
-    size_t lent_size;
-    assert_non_null(got);
-    ok(sft_tensor_borrow(catalog, sft_catalog_at(catalog, 0), &lent, &lent_size, &err), &err);
-    assert_int_equal(lent_size, 4000000);
-    assert_memory_equal(lent, file + size - 4000000, 4000000);
-    const sft_tensor *t = sft_catalog_at(catalog, 0);
-    sft_read_options o;
-    SFT_INIT(&o);
-#ifdef _WIN32
-    /* nobody can cut a mapped file short there */
-    assert_int_not_equal(truncate(tmp_path("safetensors"), 1000000), 0);
-    ok(sft_tensor_read(catalog, t, &o, got, 4000000, &err), &err);
-    assert_memory_equal(got, file + size - 4000000, 4000000);
-    o.slices = slices;
-    o.slice_count = 2;
-    ok(sft_tensor_read(catalog, t, &o, got, 4000000, &err), &err);
-#else
-    assert_int_equal(truncate(tmp_path("safetensors"), 1000000), 0);
-    assert_int_equal(sft_tensor_read(catalog, t, &o, got, 4000000, &err), SFT_E_TRUNCATED);
-    assert_int_equal(err.status, SFT_E_TRUNCATED);
-    assert_string_equal(err.tensor, "t");
-    assert_true(err.offset != SFT_NO_OFFSET);
-    o.slices = slices;
-    o.slice_count = 2;
-    assert_int_equal(sft_tensor_read(catalog, t, &o, got, 4000000, &err), SFT_E_TRUNCATED);
-    o.dtype = sft_dtype_get(SFT_F64);
-    assert_int_equal(sft_tensor_read(catalog, t, &o, got, 4000000, &err), SFT_E_TRUNCATED);
-    assert_int_equal(sft_tensor_read_bytes(catalog, t, 3000000, got, 8, &err), SFT_E_TRUNCATED);
-#endif
-    sft_catalog_close(catalog);
-    free(got);
-    free(file);
-}
-
 /* SFT_READ_HOST_ORDER: numbers that the host understands, on any host. */
 static void host_order(void **state) {
     (void)state;
@@ -652,9 +531,6 @@ int main(void) {
         cmocka_unit_test(casts_equal_read_then_convert),
         cmocka_unit_test(large_reads_with_a_pool),
         cmocka_unit_test(transposed_reads),
-        cmocka_unit_test(reads_are_few_and_ascending),
-        cmocka_unit_test(cancelling),
-        cmocka_unit_test(truncated_files_are_errors),
         cmocka_unit_test(host_order),
         cmocka_unit_test(arguments_are_checked),
     };
