@@ -26,6 +26,7 @@ enum {
     MIN_ENTRY = 50, /* "":{"dtype":"F4","shape":[],"data_offsets":[0,0]}, */
     SPARE_DIMS = 16,
     SMALL_CHUNK = 1000,
+    MUCH = 1 << 16, /* bytes from which C libraries give freed memory back */
     FIRST_DIMS = 256,
     FIRST_METADATA = 16,
     SURE_DUPLICATE = 200000,
@@ -511,7 +512,7 @@ static bool make_room(parser *ps, size_t capacity) {
         s->dims = one ? (uint64_t *)(void *)(ps->pieces + capacity)
                       : sft__arena_alloc(&h->arena, (size_t)words * sizeof(uint64_t), align);
     }
-    if (s->dims == NULL || !close_heap(&h->arena)) {
+    if (s->dims == NULL || (!one && bytes >= MUCH && !close_heap(&h->arena))) {
         (void)sft__scan_no_room(s, bytes);
         return false;
     }
