@@ -44,7 +44,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path, const sft_
                                                     sft_edit_way *way, sft_error *err);
 
 /* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests
- * are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE overwrites (fast, not
+ * (also those of a sidecar) are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE overwrites (fast, not
  * crash-safe). */
 SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len,
                                                   const void *data, uint64_t nbytes,

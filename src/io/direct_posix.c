@@ -2,6 +2,8 @@
  *
  * io/direct_posix.c - see direct_posix.h. Directly written are whole pages from aligned memory: the
  * caller's where it happens to be aligned, else a bounce buffer. No page is written both ways.
+ * (Linux AIO was tried, to fill one buffer while the kernel writes another: slower than this on ext4.
+ * Several workers do overlap, since each has a buffer.)
  */
 #ifndef _WIN32
 #include "io/direct_posix.h"

@@ -11,6 +11,7 @@
 #include "io/copy.h"
 #include "io/publish.h"
 #include "io/rewrite.h"
+#include "move/edit_sidecar.h"
 #include "move/edit_text.h"
 #include <sft/digest.h>
 
@@ -30,6 +31,7 @@ typedef struct editor {
     bool parsed;
     bool renewed; /* digests in text are not those of the file any more */
     sft__header header;
+    sft__edit_sidecar sidecar;
 } editor;
 
 /* A range of bytes that is to be different. */
@@ -48,6 +50,7 @@ static void editor_reset(editor *e) {
     if (e->text != NULL) {
         sft__free(e->allocator, e->text, e->size + SFT__HEADER_SLACK);
     }
+    sft__edit_sidecar_reset(&e->sidecar);
     sft__file_close(e->file);
 }
 
@@ -142,6 +145,11 @@ static sft_status write_in_place(const editor *e, const span *spans, size_t coun
 
 /* ---------------------------------------------------------------- by a new file */
 
+static sft__publish_options publish_options(const editor *e) {
+    const sft__publish_options o = {e->allocator, e->options.durability, 0, false};
+    return o;
+}
+
 /* Old bytes first, then what differs on top. */
 static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *p,
                                 const span *spans, size_t count, sft_error *err) {
@@ -162,7 +170,7 @@ static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *
 
 static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, size_t count,
                                  sft_error *err) {
-    const sft__publish_options o = {e->allocator, e->options.durability, 0, false};
+    const sft__publish_options o = publish_options(e);
     const uint64_t data = 8 + (uint64_t)e->size;
     /* From a block on where blocks can be shared: what comes along of the header is overwritten. */
     const uint64_t begin = grown == 0 ? 0 : grown % BLOCK == 0 ? data - data % BLOCK : data;
@@ -264,6 +272,21 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
     return write_new_file(e, text->len - e->size, spans, 2, err);
 }
 
+/* A sidecar tells the file's size: it follows if that changes. */
+static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
+    static const sft__edit_digests none;
+    const sft__publish_options o = publish_options(e);
+
+    SFT_TRY(check_text(e, text, err));
+    if (text->len != e->size) {
+        SFT_TRY(sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err));
+        SFT_TRY(sft__edit_sidecar_make(&e->sidecar, e->stat.size - e->size + text->len, &none, &o,
+                                       err));
+    }
+    SFT_TRY(apply_text(e, text, way, err));
+    return sft__edit_sidecar_publish(&e->sidecar, err);
+}
+
 static sft_status edit_metadata(editor *e, const sft_metadata_entry *entries, size_t count,
                                 sft_edit_way *way, sft_error *err) {
     const uint64_t data_bytes = e->stat.size - 8 - e->size;
@@ -281,10 +304,7 @@ static sft_status edit_metadata(editor *e, const sft_metadata_entry *entries, si
     sft__buf_init(&text, e->allocator);
     st = sft__edit_text(&text, e->text, e->size, &e->header, &change, &changed, err);
     if (st == SFT_OK && changed) {
-        st = check_text(e, &text, err);
-        if (st == SFT_OK) {
-            st = apply_text(e, &text, way, err);
-        }
+        st = carry_out(e, &text, way, err);
     }
     sft__buf_reset(&text);
     return st;
@@ -344,26 +364,31 @@ static void renew_digest(editor *e, const sft__header_map *map, const char *key,
     }
 }
 
+/* In the header and in the sidecar, wherever they are recorded. */
 static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data, sft_error *err) {
     const size_t rank = name_rank(&e->header, t);
     const uint32_t crc = sft_crc32c(0, data, (size_t)t->nbytes);
-    const uint8_t crc_bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
-                                  (uint8_t)crc};
+    const sft__publish_options o = publish_options(e);
+    sft__edit_digests d = {
+        t->name,
+        t->name_len,
+        {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc},
+        {0}};
     sft__header_map map;
-    uint8_t sha_bytes[32];
     sft_sha256 sha;
     size_t begin;
     size_t len;
 
     SFT_TRY(sft__header_map_make(&map, e->text, e->size, err));
-    renew_digest(e, &map, "sft.crc32c", rank, crc_bytes, sizeof crc_bytes);
-    if (sft__header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
+    SFT_TRY(sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err));
+    renew_digest(e, &map, "sft.crc32c", rank, d.crc, sizeof d.crc);
+    if (e->sidecar.wanted || sft__header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
         sft_sha256_init(&sha);
         sft_sha256_update(&sha, data, (size_t)t->nbytes);
-        sft_sha256_final(&sha, sha_bytes);
-        renew_digest(e, &map, "sft.sha256", rank, sha_bytes, sizeof sha_bytes);
+        sft_sha256_final(&sha, d.sha);
+        renew_digest(e, &map, "sft.sha256", rank, d.sha, sizeof d.sha);
     }
-    return SFT_OK;
+    return sft__edit_sidecar_make(&e->sidecar, e->stat.size, &d, &o, err);
 }
 
 static sft_status edit_tensor(editor *e, const char *name, size_t name_len, const void *data,
@@ -391,10 +416,12 @@ static sft_status edit_tensor(editor *e, const char *name, size_t name_len, cons
     spans[1] = (span){8, e->text, e->size};
     if ((e->options.flags & SFT_EDIT_IN_PLACE) != 0) {
         *way = SFT_EDITED_IN_PLACE;
-        return write_in_place(e, spans, e->renewed ? 2 : 1, &refused, err);
+        SFT_TRY(write_in_place(e, spans, e->renewed ? 2 : 1, &refused, err));
+    } else {
+        *way = SFT_EDITED_NEW_FILE;
+        SFT_TRY(write_new_file(e, 0, spans, e->renewed ? 2 : 1, err));
     }
-    *way = SFT_EDITED_NEW_FILE;
-    return write_new_file(e, 0, spans, e->renewed ? 2 : 1, err);
+    return sft__edit_sidecar_publish(&e->sidecar, err);
 }
 
 sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len, const void *data,

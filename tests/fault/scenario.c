@@ -180,6 +180,11 @@ static void roomy_file(void) {
     make_file("f", tensors, 3, meta, 2, 0, 200);
 }
 
+static void file_with_sidecar(void) {
+    assert_int_equal(save_to("f", 3, NULL, SFT_DIGEST_CRC32C, SFT_WRITE_DIGESTS_SIDECAR, NULL),
+                     SFT_OK);
+}
+
 static void tight_file_behind_link(void) {
     tight_file();
     assert_int_equal(symlink("f", in_scratch("link")), 0);
@@ -224,6 +229,11 @@ static sft_status tensor_new_file(const sft_allocator *a, sft_error *err) {
 
 static sft_status tensor_in_place(const sft_allocator *a, sft_error *err) {
     return replace_tensor(a, SFT_EDIT_IN_PLACE, err);
+}
+
+static sft_status edit_with_sidecar(const sft_allocator *a, sft_error *err) {
+    const sft_metadata_entry e = {"added", 5, "a longer value than there is room for", 37};
+    return edit("f", a, &e, 1, 0, err);
 }
 
 /* ---------------------------------------------------------------- reads */
@@ -396,6 +406,10 @@ const scenario scenarios[] = {
      false},
     {"edit metadata, new file of the same size", tight_file, edit_same_size, true, false, false,
      false},
+    {"edit metadata beside a sidecar", file_with_sidecar, edit_with_sidecar, true, false, true,
+     false},
+    {"replace a tensor beside a sidecar", file_with_sidecar, tensor_new_file, true, false, true,
+     false},
     {"replace a tensor", tight_file, tensor_new_file, true, false, false, false},
     {"replace a tensor in place", tight_file, tensor_in_place, true, true, false, false},
     {"open and read by pread", tight_file, read_by_pread, false, false, false, false},
@@ -472,4 +486,21 @@ bool snapshot_equal(const snapshot *a, const snapshot *b) {
 void snapshot_drop(snapshot *s) {
     free(s->bytes);
     s->bytes = NULL;
+}
+
+sidecar sidecar_keep(void) {
+    sidecar s = {NULL, 0};
+    s.bytes = file_get(in_scratch("f.digests.json"), &s.size);
+    return s;
+}
+
+void snapshot_between(snapshot *s, sidecar *old, bool skip_temporary) {
+    if (old->bytes != NULL) {
+        file_put(in_scratch("f.digests.json"), old->bytes, old->size);
+    } else {
+        assert_int_equal(unlink(in_scratch("f.digests.json")), 0);
+    }
+    snapshot_take(s, skip_temporary);
+    free(old->bytes);
+    old->bytes = NULL;
 }

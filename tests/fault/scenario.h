@@ -19,7 +19,7 @@ typedef struct scenario {
     sft_status (*run)(const sft_allocator *allocator, sft_error *err);
     bool writes;  /* files: before or after, nothing between */
     bool torn;    /* SFT_EDIT_IN_PLACE: said to be unsafe, anything may be left */
-    bool two;     /* writes a sidecar, too: the first file may be there without it */
+    bool two;     /* writes a sidecar, too: the file may be there before it */
     bool unnamed; /* a save of a new file: a kill leaves nothing behind at all where O_TMPFILE works
                    */
 } scenario;
@@ -43,5 +43,15 @@ typedef struct snapshot {
 void snapshot_take(snapshot *s, bool skip_temporary);
 bool snapshot_equal(const snapshot *a, const snapshot *b);
 void snapshot_drop(snapshot *s);
+
+/* Of scenarios that write two files: what the folder is like between them. keep before the run,
+ * after it snapshot_between, which puts the old sidecar back. */
+typedef struct sidecar {
+    char *bytes; /* NULL: there was none */
+    size_t size;
+} sidecar;
+
+sidecar sidecar_keep(void);
+void snapshot_between(snapshot *s, sidecar *old, bool skip_temporary);
 
 #endif

@@ -333,6 +333,41 @@ static void one_tensor_s_bytes(void **state) {
     }
 }
 
+/* Digests beside the file stay true: the tensor's, and the file's size. */
+static void the_sidecar_follows(void **state) {
+    (void)state;
+    sft_save_tensor t[] = {{"b", 1, sft_dtype_get(SFT_U8), dim4, 1, 0, "2222", 4},
+                           {"a", 1, sft_dtype_get(SFT_U8), dim4, 1, 0, "3333", 4}};
+    const char *path = in_scratch("f");
+    const sft_metadata_entry e = {"k", 1, "v", 1};
+    sft_write_options w;
+    sft_catalog *c;
+    sft_verify_result result;
+    sft_error err;
+    size_t size = 0;
+    SFT_INIT(&w);
+    w.digests = SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256;
+    w.flags = SFT_WRITE_DIGESTS_SIDECAR;
+    assert_int_equal(sft_save(path, t, 2, NULL, 0, &w, NULL), SFT_OK);
+    assert_int_equal(sft_edit_tensor(path, "a", 1, "new!", 4, NULL, NULL, &err), SFT_OK);
+    /* as if it had been saved so */
+    char *have = file_get(in_scratch("f.digests.json"), &size);
+    t[1].data = "new!";
+    assert_int_equal(sft_save(path, t, 2, NULL, 0, &w, NULL), SFT_OK);
+    assert_file(in_scratch("f.digests.json"), have, size);
+    free(have);
+    assert_int_equal(edit(path, &e, 1, 0), SFT_EDITED_NEW_FILE);
+    assert_int_equal(sft_catalog_open(&c, path, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_catalog_verify(c, NULL, &result, &err), SFT_OK);
+    assert_int_equal(result.checked, 2);
+    sft_catalog_close(c);
+    assert_int_equal(scratch_list(0), 2);
+    /* what is no sidecar is left alone */
+    file_put(in_scratch("f.digests.json"), "{\"size\":", 8);
+    assert_int_equal(sft_edit_tensor(path, "a", 1, "1234", 4, NULL, NULL, &err), SFT_OK);
+    assert_file(in_scratch("f.digests.json"), "{\"size\":", 8);
+}
+
 static int cancel(void *ctx, const sft_progress *progress) {
     (void)ctx;
     (void)progress;
@@ -364,6 +399,7 @@ int main(void) {
         cmocka_unit_test_teardown(blocks_and_flags, scratch_clear),
         cmocka_unit_test_teardown(large_files_grow_by_blocks, scratch_clear),
         cmocka_unit_test_teardown(one_tensor_s_bytes, scratch_clear),
+        cmocka_unit_test_teardown(the_sidecar_follows, scratch_clear),
         cmocka_unit_test_teardown(cancelled_edits_leave_the_file, scratch_clear),
     };
     return cmocka_run_group_tests_name("edit", tests, scratch_make, scratch_drop);

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/edit_sidecar.c - see edit_sidecar.h. Digits are replaced where they stand; nothing else
+ * moves but the number of the file's size.
+ */
+#include "move/edit_sidecar.h"
+#include "base/json.h"
+#include "base/utf8.h"
+
+enum { SIDECAR_MAX = 1 << 30 };
+
+/* Where things stand in the text. */
+typedef struct places {
+    const sft__edit_digests *digests;
+    char *text;
+    sft__json json;
+    size_t size_begin; /* of the number behind "size"; end 0: not seen */
+    size_t size_end;
+} places;
+
+static void put_hex(char *dst, const uint8_t *bytes, size_t count) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        dst[2 * i] = digits[bytes[i] >> 4];
+        dst[2 * i + 1] = digits[bytes[i] & 15];
+    }
+}
+
+/* Called for each member of an object: the position behind its value, or NULL. */
+typedef const char *on_member(places *w, const sft__json_str *key, const char *value);
+
+static const char *each_member(places *w, const char *p, on_member *visit) {
+    if (*p != '{') {
+        return NULL;
+    }
+    p = sft__json_blank(p + 1);
+    while (*p == '"') {
+        sft__json_str key;
+        p = sft__json_read(&w->json, p, &key);
+        p = p == NULL ? NULL : sft__json_blank(p);
+        if (p == NULL || *p != ':') {
+            return NULL;
+        }
+        p = visit(w, &key, sft__json_blank(p + 1));
+        if (p == NULL) {
+            return NULL;
+        }
+        p = sft__json_blank(p);
+        p = *p == ',' ? sft__json_blank(p + 1) : p;
+    }
+    return *p == '}' ? p + 1 : NULL;
+}
+
+static const char *on_digest(places *w, const sft__json_str *key, const char *value) {
+    const bool crc = sft__json_is(key, "crc32c", 6);
+    sft__json_str hex;
+    const char *end;
+
+    if (*value != '"' || (!crc && !sft__json_is(key, "sha256", 6))) {
+        return sft__json_value(&w->json, value, 3);
+    }
+    end = sft__json_read(&w->json, value, &hex);
+    if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
+        put_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
+                hex.len / 2);
+    }
+    return end;
+}
+
+static const char *on_tensor(places *w, const sft__json_str *key, const char *value) {
+    if (*value == '{' && sft__json_is(key, w->digests->name, w->digests->name_len)) {
+        return each_member(w, value, on_digest);
+    }
+    return sft__json_value(&w->json, value, 2);
+}
+
+static const char *on_top(places *w, const sft__json_str *key, const char *value) {
+    if (*value == '{' && w->digests->name != NULL && sft__json_is(key, "tensors", 7)) {
+        return each_member(w, value, on_tensor);
+    }
+    const char *end = sft__json_value(&w->json, value, 1);
+    if (end != NULL && sft__json_is(key, "size", 4)) {
+        w->size_begin = (size_t)(value - w->text);
+        w->size_end = (size_t)(end - w->text);
+    }
+    return end;
+}
+
+sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
+                                  const sft_allocator *allocator, sft_error *err) {
+    static const char suffix[] = ".digests.json";
+    sft__stat st;
+    bool exists;
+
+    sft__buf_init(&s->path, allocator);
+    sft__buf_init(&s->text, allocator);
+    sft__buf_text(&s->path, path);
+    sft__buf_add(&s->path, suffix, sizeof suffix);
+    if (s->path.failed) {
+        return sft__fail_nomem(err, strlen(path) + sizeof suffix);
+    }
+    SFT_TRY(sft__path_stat(s->path.data, &exists, &st, err));
+    s->wanted = exists && st.regular && st.size <= SIDECAR_MAX;
+    return SFT_OK;
+}
+
+/* Fills *text (of *cap bytes, owned) with the sidecar and zeros behind it. */
+static sft_status read_text(const sft__edit_sidecar *s, char **text, size_t *size,
+                            const sft_allocator *allocator, sft_error *err) {
+    sft__handle file;
+    sft__stat st;
+    sft_status status;
+
+    SFT_TRY(sft__file_open(s->path.data, &file, &st, err));
+    *size = st.size <= SIDECAR_MAX ? (size_t)st.size : 0;
+    *text = sft__alloc(allocator, *size + SFT__JSON_SLACK);
+    if (*text == NULL) {
+        status = sft__fail_nomem(err, *size + SFT__JSON_SLACK);
+    } else {
+        memset(*text + *size, 0, SFT__JSON_SLACK);
+        status = sft__file_read_at(file, s->path.data, 0, *text, *size, err);
+    }
+    sft__file_close(file);
+    return status;
+}
+
+static sft_status write_new(sft__edit_sidecar *s, const sft__publish_options *options,
+                            sft_error *err) {
+    const sft__span part = {s->text.data, s->text.len};
+
+    SFT_TRY(sft__publish_open(&s->publish, s->path.data, options, err));
+    SFT_TRY(sft__publish_reserve(s->publish, s->text.len, err));
+    return sft__publish_write(s->publish, 0, &part, 1, err);
+}
+
+sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
+                                  const sft__edit_digests *digests,
+                                  const sft__publish_options *options, sft_error *err) {
+    places w;
+    size_t size = 0;
+    sft_status st;
+
+    if (!s->wanted) {
+        return SFT_OK;
+    }
+    memset(&w, 0, sizeof w);
+    w.digests = digests;
+    st = read_text(s, &w.text, &size, options->allocator, err);
+    if (st == SFT_OK) {
+        w.json.end = w.text + size;
+        s->wanted = sft__utf8_valid(w.text, size) == size &&
+                    each_member(&w, sft__json_blank(w.text), on_top) != NULL && w.size_end != 0;
+    }
+    if (st == SFT_OK && s->wanted) {
+        sft__buf_add(&s->text, w.text, w.size_begin);
+        sft__buf_u64(&s->text, file_size);
+        sft__buf_add(&s->text, w.text + w.size_end, size - w.size_end);
+        st = s->text.failed ? sft__fail_nomem(err, size) : write_new(s, options, err);
+    }
+    if (w.text != NULL) {
+        sft__free(options->allocator, w.text, size + SFT__JSON_SLACK);
+    }
+    return st;
+}
+
+sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err) {
+    sft_error cause;
+
+    if (s->publish == NULL || sft__publish_commit(s->publish, &cause) == SFT_OK) {
+        return SFT_OK;
+    }
+    return sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
+                         "the file is edited, but not its digests: %s", cause.message);
+}
+
+void sft__edit_sidecar_reset(sft__edit_sidecar *s) {
+    sft__publish_free(s->publish);
+    s->publish = NULL;
+    sft__buf_reset(&s->text);
+    sft__buf_reset(&s->path);
+}
