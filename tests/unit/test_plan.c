@@ -111,7 +111,9 @@ static sft_status own_write(void *self, uint64_t offset, const void *data, size_
         return sft_error_set(err, SFT_E_STATE, 0, offset, NULL, 0, "byte %llu before %llu",
                              (unsigned long long)offset, (unsigned long long)t->next);
     }
-    t->next = offset + size;
+    if (t->ordered) { /* others may be written by several threads */
+        t->next = offset + size;
+    }
     __atomic_add_fetch(&t->writes, 1, __ATOMIC_RELAXED);
     memcpy(t->data + offset, data, size);
     return SFT_OK;
