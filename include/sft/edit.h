@@ -43,9 +43,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path, const sft_
                                                     size_t count, const sft_edit_options *options,
                                                     sft_edit_way *way, sft_error *err);
 
-/* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests
- * (also those of a sidecar) are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE overwrites (fast, not
- * crash-safe). */
+/* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests, in
+ * the header and in a sidecar, are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE
+ * overwrites (fast, not crash-safe). */
 SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len,
                                                   const void *data, uint64_t nbytes,
                                                   const sft_edit_options *options, sft_edit_way *way,
