@@ -28,7 +28,8 @@ typedef enum sft_order {
 } sft_order;
 
 typedef enum sft_durability {
-    SFT_DURABLE_FULL = 0, /* fsync the file before the rename and the folder after it */
+    SFT_DURABLE_FULL = 0, /* fsync the file before the rename and the folder after it; files of 64 MiB and
+                             more go past the page cache where the system can */
     SFT_DURABLE_NONE = 1  /* leave it to the operating system; still atomic against kill */
 } sft_durability;
 
@@ -83,7 +84,8 @@ typedef struct sft_metadata_entry {
  * reference tells None from {}).
  * Errors: SFT_E_DUPLICATE, SFT_E_ARG (a tensor called `__metadata__`, nbytes that disagree, names that
  * are not UTF-8), SFT_E_HEADER_TOO_LARGE, SFT_E_PATH, SFT_E_NOT_REGULAR, SFT_E_IO, ...
- * Cost: one write of each byte, no copy of tensor data. */
+ * Cost: one write of each byte, no copy of tensor data (one copy where a durable file goes past the cache and
+ * the data is not aligned for that). With a pool, hashing, copying and writing overlap. */
 SFT_API SFT_MUST_CHECK sft_status sft_save(const char *path, const sft_save_tensor *tensors,
                                            size_t count, const sft_metadata_entry *metadata,
                                            size_t metadata_count, const sft_write_options *options,
