@@ -33,7 +33,7 @@ test: ## everything that needs no heavy framework; ends with "N passed, N failed
 	@scripts/bootstrap.sh test
 	@mkdir -p build && scripts/test.sh
 
-test-peers: ## comparisons with the heavy frameworks
+test-peers: ## comparisons with the reference at length, new inputs every time
 	@scripts/bootstrap.sh test
 	@scripts/test_peers.sh
 
