@@ -8,6 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "io/copy.h"
 #include "io/publish.h"
 #include "io/rewrite.h"
@@ -22,6 +23,7 @@ static const uint64_t SMALL_DATA = (uint64_t)1
 /* A file being edited: open for reading, its header as text and as facts. */
 typedef struct editor {
     sft_edit_options options;
+    sft_limits limits; /* options.limits points here */
     const sft_allocator *allocator;
     const char *path;
     sft__handle file;
@@ -98,10 +100,18 @@ static sft_status editor_open(editor *e, const char *path, const sft_edit_option
     memset(e, 0, sizeof *e);
     e->file = SFT__NO_HANDLE;
     if (options != NULL) {
-        const size_t size =
-            options->struct_size < sizeof e->options ? options->struct_size : sizeof e->options;
-        memcpy(&e->options, options, size);
+        const size_t least = offsetof(sft_edit_options, allocator) + sizeof options->allocator;
+        if (options->struct_size < least) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(&e->options, options,
+               options->struct_size < sizeof e->options ? options->struct_size : sizeof e->options);
     }
+    if (path == NULL) {
+        return sft__fail(err, SFT_E_ARG, "path is NULL");
+    }
+    SFT_TRY(sft__limits_read(&e->limits, e->options.limits, err));
+    e->options.limits = &e->limits;
     e->allocator = e->options.allocator;
     e->path = path;
     if ((e->options.flags & SFT_EDIT_IN_PLACE) != 0 &&

@@ -56,7 +56,7 @@ static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t co
                              const sft_metadata_entry *metadata, size_t metadata_count,
                              const sft_write_options *options, sft_error *err) {
     memset(s, 0, sizeof *s);
-    sft__set_init(&s->set, options);
+    SFT_TRY(sft__set_init(&s->set, options, err));
     s->tensors = tensors;
     s->err = err;
     if (count > UINT32_MAX) {
@@ -322,7 +322,12 @@ sft_status sft_save(const char *path, const sft_save_tensor *tensors, size_t cou
                     const sft_metadata_entry *metadata, size_t metadata_count,
                     const sft_write_options *options, sft_error *err) {
     saver s;
-    sft_status st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
+    sft_status st;
+
+    if (path == NULL) {
+        return sft__fail(err, SFT_E_ARG, "path is NULL");
+    }
+    st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
     if (st == SFT_OK) {
         st = save_file(&s, path, err);
     }
@@ -398,6 +403,9 @@ sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
     saver s;
     sft_status st;
 
+    if (size == NULL) {
+        return sft__fail(err, SFT_E_ARG, "size is NULL");
+    }
     *size = 0;
     st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
     if (st == SFT_OK) {

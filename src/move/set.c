@@ -7,15 +7,22 @@
 #include "move/set.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include <stdlib.h>
 
 static const char crc_key[] = "sft.crc32c";
 static const char sha_key[] = "sft.sha256";
 enum { KEY_LEN = sizeof crc_key - 1, CRC_DIGITS = 8, SHA_DIGITS = 64 };
 
-void sft__set_init(sft__set *set, const sft_write_options *options) {
+sft_status sft__set_init(sft__set *set, const sft_write_options *options, sft_error *err) {
+    const size_t least = offsetof(sft_write_options, allocator) + sizeof options->allocator;
+
     memset(set, 0, sizeof *set);
+    sft__buf_init(&set->header, NULL);
     if (options != NULL) {
+        if (options->struct_size < least) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
         /* an older caller's struct is shorter: what it lacks is zero, the default */
         const size_t size =
             options->struct_size < sizeof set->options ? options->struct_size : sizeof set->options;
@@ -24,6 +31,9 @@ void sft__set_init(sft__set *set, const sft_write_options *options) {
     set->options.struct_size = sizeof set->options;
     set->allocator = set->options.allocator;
     sft__buf_init(&set->header, set->allocator);
+    SFT_TRY(sft__limits_read(&set->limits, set->options.limits, err));
+    set->options.limits = &set->limits;
+    return SFT_OK;
 }
 
 void sft__set_reset(sft__set *set) {

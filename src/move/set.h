@@ -16,6 +16,7 @@
 
 typedef struct sft__set {
     sft_write_options options; /* copied; what it points to is the caller's (or the writer's) */
+    sft_limits limits;         /* options.limits points here */
     const sft_allocator *allocator;
     sft__entry *entries; /* declaration order; the caller's memory */
     size_t count;
@@ -31,8 +32,9 @@ typedef struct sft__set {
     uint8_t (*sha)[32];   /* the same */
 } sft__set;
 
-/* Takes over options (NULL: defaults), whatever their struct_size. Nothing else is set. */
-void sft__set_init(sft__set *set, const sft_write_options *options);
+/* Takes over options (NULL: defaults) of older and newer callers. Nothing else is set; the set must
+ * stay where it is. SFT_E_ARG if a struct_size is missing: reset is allowed even then. */
+sft_status sft__set_init(sft__set *set, const sft_write_options *options, sft_error *err);
 void sft__set_reset(sft__set *set);
 
 /* Orders, checks, builds the header. entries, count, metadata and metadata_count must be set. */

@@ -11,13 +11,6 @@
 static sft_status keep_options(sft_writer *w, sft_error *err) {
     sft_write_options *o = &w->set.options;
 
-    if (o->limits != NULL) {
-        const size_t size =
-            o->limits->struct_size < sizeof w->limits ? o->limits->struct_size : sizeof w->limits;
-        memcpy(&w->limits, o->limits, size);
-        w->limits.struct_size = sizeof w->limits;
-        o->limits = &w->limits;
-    }
     if (o->order_list != NULL && o->order_count > 0) {
         const size_t size = o->order_count * sizeof *o->order_list; /* fits: it is in memory */
         uint32_t *list = sft__arena_alloc(&w->arena, size, sizeof *list);
@@ -32,15 +25,24 @@ static sft_status keep_options(sft_writer *w, sft_error *err) {
 
 static sft_status create(sft_writer **out, const char *path, const sft__stream *stream,
                          const sft_write_options *options, sft_error *err) {
-    const sft_allocator *allocator = options == NULL ? NULL : options->allocator;
+    const sft_allocator *allocator;
+    sft__set checked;
     sft_writer *w;
     sft_status st = SFT_OK;
 
+    SFT_TRY(sft__set_init(&checked, options, err));
+    if (stream != NULL && checked.options.digests != 0) {
+        return sft__fail(
+            err, SFT_E_UNSUPPORTED,
+            "digests stand in the header, which goes into a stream before the bytes that they "
+            "are of; use sft_save_stream or a file");
+    }
+    allocator = checked.allocator;
     w = sft__alloc_zero(allocator, sizeof *w);
     if (w == NULL) {
         return sft__fail_nomem(err, sizeof *w);
     }
-    sft__set_init(&w->set, options);
+    (void)sft__set_init(&w->set, options, NULL); /* as before */
     sft__arena_init(&w->arena, allocator, 0);
     if (!sft__mutex_init(&w->lock)) {
         sft__free(allocator, w, sizeof *w);
@@ -65,7 +67,13 @@ static sft_status create(sft_writer **out, const char *path, const sft__stream *
 
 sft_status sft_writer_create(sft_writer **out, const char *path, const sft_write_options *options,
                              sft_error *err) {
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
     *out = NULL;
+    if (path == NULL) {
+        return sft__fail(err, SFT_E_ARG, "path is NULL");
+    }
     return create(out, path, NULL, options, err);
 }
 
@@ -73,13 +81,10 @@ sft_status sft_writer_create_stream(sft_writer **out, int fd, const sft_write_op
                                     sft_error *err) {
     sft__stream stream;
 
-    *out = NULL;
-    if (options != NULL && options->digests != 0) {
-        return sft__fail(
-            err, SFT_E_UNSUPPORTED,
-            "digests stand in the header, which goes into a stream before the bytes that they "
-            "are of; use sft_save_stream or a file");
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
     }
+    *out = NULL;
     SFT_TRY(sft__stream_init(&stream, fd, err));
     return create(out, NULL, &stream, options, err);
 }

@@ -31,7 +31,6 @@ typedef struct sft__intake {
 struct sft_writer {
     sft__set set;
     sft__arena arena;
-    sft_limits limits;
     const char *path; /* NULL: a stream */
     sft__stream stream;
     sft__publish *publish;

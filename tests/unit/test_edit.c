@@ -252,10 +252,17 @@ static void blocks_and_flags(void **state) {
     assert_int_equal(sft_edit_metadata(in_scratch("none"), &e, 1, NULL, NULL, &err), SFT_E_IO);
     file_put(in_scratch("bad"), "\x02\0\0\0\0\0\0\0{]", 10);
     assert_int_equal(sft_edit_metadata(in_scratch("bad"), &e, 1, NULL, NULL, &err), SFT_E_JSON);
+    assert_int_equal(sft_edit_metadata(NULL, &e, 1, NULL, NULL, &err), SFT_E_ARG);
+    o.struct_size = 0;
+    assert_int_equal(sft_edit_metadata(path, &e, 1, &o, NULL, &err), SFT_E_ARG);
     sft_limits limits;
+    memset(&limits, 0, sizeof limits);
+    SFT_INIT(&o);
+    o.limits = &limits;
+    assert_int_equal(sft_edit_metadata(path, &e, 1, &o, NULL, &err), SFT_E_ARG);
+    assert_non_null(strstr(err.message, "limits"));
     SFT_INIT(&limits);
     limits.header_bytes = 6000;
-    o.flags = 0;
     o.limits = &limits;
     e = entry("k", value);
     assert_int_equal(sft_edit_metadata(path, &e, 1, &o, NULL, &err), SFT_E_HEADER_TOO_LARGE);

@@ -220,6 +220,47 @@ static void what_is_refused(void **state) {
     assert_int_equal(scratch_list(0), 1);
 }
 
+/* Options and limits whose struct_size was never set are refused, not half used. */
+static void arguments_that_are_missing(void **state) {
+    (void)state;
+    const sft_save_tensor t = tensor("a", SFT_U8, dim2, 1, "12", 2);
+    const char *path = in_scratch("f");
+    sft_write_options o;
+    sft_limits limits;
+    sft_writer *w = (sft_writer *)&o;
+    char room[200];
+    size_t size;
+    sft_error err;
+    assert_int_equal(sft_save(NULL, &t, 1, NULL, 0, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_writer_create(&w, NULL, NULL, &err), SFT_E_ARG);
+    assert_null(w);
+    assert_int_equal(sft_writer_create(NULL, path, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_writer_create_stream(NULL, 1, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_save_memory(NULL, 0, NULL, &t, 1, NULL, 0, NULL, &err), SFT_E_ARG);
+    for (int i = 0; i < 2; i++) {
+        SFT_INIT(&o);
+        memset(&limits, 0, sizeof limits);
+        o.limits = i == 0 ? NULL : &limits;
+        o.struct_size = i == 0 ? 0 : o.struct_size;
+        assert_int_equal(sft_save(path, &t, 1, NULL, 0, &o, &err), SFT_E_ARG);
+        assert_int_equal(sft_save_stream(1, &t, 1, NULL, 0, &o, &err), SFT_E_ARG);
+        assert_int_equal(sft_save_memory(room, sizeof room, &size, &t, 1, NULL, 0, &o, &err),
+                         SFT_E_ARG);
+        assert_int_equal(sft_writer_create(&w, path, &o, &err), SFT_E_ARG);
+        assert_null(w);
+        assert_int_equal(sft_writer_create_stream(&w, 1, &o, &err), SFT_E_ARG);
+        assert_null(w);
+        assert_non_null(strstr(err.message, "struct_size"));
+    }
+    limits.struct_size = offsetof(sft_limits, tensors); /* an older caller's */
+    limits.tensors = 1;
+    const sft_save_tensor two[2] = {t, tensor("b", SFT_U8, dim2, 1, "12", 2)};
+    assert_int_equal(sft_save(path, two, 2, NULL, 0, &o, &err), SFT_OK);
+    limits.struct_size = sizeof limits;
+    assert_int_equal(sft_save(path, two, 2, NULL, 0, &o, &err), SFT_E_LIMIT);
+    assert_int_equal(scratch_list(0), 1);
+}
+
 static void saving_over_a_file_that_is_open_and_mapped(void **state) {
     (void)state;
     sft_catalog *c;
@@ -316,6 +357,7 @@ int main(void) {
         cmocka_unit_test_teardown(digests_in_metadata, scratch_clear),
         cmocka_unit_test_teardown(digests_in_a_sidecar, scratch_clear),
         cmocka_unit_test_teardown(what_is_refused, scratch_clear),
+        cmocka_unit_test_teardown(arguments_that_are_missing, scratch_clear),
         cmocka_unit_test_teardown(saving_over_a_file_that_is_open_and_mapped, scratch_clear),
         cmocka_unit_test_teardown(workers_do_not_show, scratch_clear),
     };
