@@ -29,6 +29,10 @@ sft_status sft__publish_open(sft__publish **out, const char *path,
 sft__handle sft__publish_handle(const sft__publish *publish);
 const char *sft__publish_name(const sft__publish *publish); /* the path as given, for messages */
 
+/* SFT_E_IO with EFBIG in err->sys if this process may not make a file of this size: growing past
+ * its limit would not only fail, but raise a signal. sft__publish_reserve asks this itself. */
+sft_status sft__publish_may_grow(const sft__publish *publish, uint64_t size, sft_error *err);
+
 /* Gives the file its size and its blocks where the file system can: no space is told here, with
  * ENOSPC in err->sys, before any data is written. */
 sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err);

@@ -362,20 +362,24 @@ static int give_size(int fd, off_t size) {
     return rc;
 }
 
-sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err) {
+sft_status sft__publish_may_grow(const sft__publish *publish, uint64_t size, sft_error *err) {
     struct rlimit limit;
 
     if ((off_t)size < 0 || (uint64_t)(off_t)size != size) {
         return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes",
                              publish->path, (unsigned long long)size);
     }
-    /* Growing past the limit would not only fail, but raise SIGXFSZ. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         size > limit.rlim_cur) {
         return sft__fail_sys(
             err, SFT_E_IO, EFBIG, "\"%s\" needs %llu bytes, this process may write files of %llu",
             publish->path, (unsigned long long)size, (unsigned long long)limit.rlim_cur);
     }
+    return SFT_OK;
+}
+
+sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err) {
+    SFT_TRY(sft__publish_may_grow(publish, size, err));
     if (size > 0 && give_size(publish->file, (off_t)size) != 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
                              (unsigned long long)size, publish->path);

@@ -178,16 +178,21 @@ const char *sft__publish_name(const sft__publish *publish) {
     return publish->path;
 }
 
-sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err) {
-    FILE_ALLOCATION_INFO blocks;
-    FILE_END_OF_FILE_INFO end;
-
-    blocks.AllocationSize.QuadPart = (LONGLONG)size;
-    end.EndOfFile.QuadPart = (LONGLONG)size;
+sft_status sft__publish_may_grow(const sft__publish *publish, uint64_t size, sft_error *err) {
     if (size > (uint64_t)INT64_MAX) {
         return sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
                              (unsigned long long)size, publish->path);
     }
+    return SFT_OK;
+}
+
+sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err) {
+    FILE_ALLOCATION_INFO blocks;
+    FILE_END_OF_FILE_INFO end;
+
+    SFT_TRY(sft__publish_may_grow(publish, size, err));
+    blocks.AllocationSize.QuadPart = (LONGLONG)size;
+    end.EndOfFile.QuadPart = (LONGLONG)size;
     if (SetFileInformationByHandle(publish->file, FileAllocationInfo, &blocks, sizeof blocks) ==
             0 &&
         GetLastError() == ERROR_DISK_FULL) {

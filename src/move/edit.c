@@ -166,6 +166,7 @@ static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *
     sft__stat now;
 
     copy->dst = sft__publish_handle(p);
+    SFT_TRY(sft__publish_may_grow(p, copy->dst_offset + copy->size, err));
     SFT_TRY(sft__copy_range(copy, err));
     for (size_t i = 0; i < count; i++) {
         const sft__span part = {spans[i].data, spans[i].size};

@@ -57,27 +57,38 @@ static void a_full_disk(void **state) {
     free(bytes);
 }
 
-/* A file size limit is an error and not the signal that the kernel would send. */
+/* A file size limit is an error and not the signal that the kernel would send: for a save, and for
+ * an edit that needs a new file. */
 static void a_limit_on_file_sizes(void **state) {
     (void)state;
+    const char *old = in_scratch("old");
+    const char *limited = in_scratch("limited");
+    uint8_t *bytes = calloc(1, (size_t)two_mebi[0]);
     int status;
+    assert_non_null(bytes);
+    assert_int_equal(save_bytes(old, two_mebi, bytes, NULL), SFT_OK);
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         const struct rlimit limit = {1 << 20, 1 << 20};
-        uint8_t *bytes = calloc(1, (size_t)two_mebi[0]);
-        sft_error err;
-        if (bytes == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        const sft_metadata_entry e = {"k", 1, "v", 1};
+        sft_error saved;
+        sft_error edited;
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
             _exit(1);
         }
-        const sft_status st = save_bytes(in_scratch("limited"), two_mebi, bytes, &err);
-        free(bytes);
-        _exit(st == SFT_E_IO && err.sys == EFBIG ? 0 : 2);
+        if (save_bytes(limited, two_mebi, bytes, &saved) != SFT_E_IO || saved.sys != EFBIG) {
+            _exit(2);
+        }
+        _exit(sft_edit_metadata(old, &e, 1, NULL, NULL, &edited) == SFT_E_IO && edited.sys == EFBIG
+                  ? 0
+                  : 3);
     }
+    free(bytes);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(scratch_list(0), 0);
+    assert_int_equal(scratch_list(0), 1);
 }
 
 /* Permissions do not bind root: those are injected instead (EACCES, EROFS in test_fault_calls.c).
