@@ -5,6 +5,7 @@
  * of a header that is longer. Folders and index files are in folder.c.
  */
 #include "base/checked.h"
+#include "base/limits.h"
 #include "catalog/catalog.h"
 
 enum {
@@ -24,15 +25,7 @@ sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_e
         memcpy(&out->open, options,
                options->struct_size < sizeof out->open ? options->struct_size : sizeof out->open);
     }
-    if (out->open.limits != NULL) {
-        const sft_limits *limits = out->open.limits;
-        if (limits->struct_size <
-            offsetof(sft_limits, header_bytes) + sizeof limits->header_bytes) {
-            return sft__fail(err, SFT_E_ARG, "limits without struct_size: use SFT_INIT");
-        }
-        memcpy(&out->limits, limits,
-               limits->struct_size < sizeof out->limits ? limits->struct_size : sizeof out->limits);
-    }
+    SFT_TRY(sft__limits_read(&out->limits, out->open.limits, err));
     if ((out->open.flags & ~(SFT_OPEN_INCOMPLETE | SFT_OPEN_STRICT)) != 0) {
         return sft__fail(err, SFT_E_ARG, "unknown flags in open options");
     }
@@ -41,7 +34,6 @@ sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_e
         return sft__fail(err, SFT_E_ARG, "unknown access in open options");
     }
     out->open.struct_size = sizeof out->open;
-    out->limits.struct_size = sizeof out->limits;
     out->limits.header_bytes = out->limits.header_bytes == 0           ? 100000000
                                : out->limits.header_bytes > UINT32_MAX ? UINT32_MAX
                                                                        : out->limits.header_bytes;
@@ -283,22 +275,33 @@ static sft_status begin(sft_catalog **out, sft__open *options, const sft_open_op
     return sft__open_read(options, given, err);
 }
 
+static sft_status open_path(sft_catalog **out, const char *path, const sft__open *options,
+                            sft_error *err) {
+    sft__handle file;
+    sft__stat st;
+
+    SFT_TRY(sft__path_open(path, &file, &st, err));
+    if (!st.folder) {
+        return open_file(out, file, &st, path, options, err);
+    }
+    const sft_status status = open_folder(out, file, path, options, err);
+    sft__file_close(file);
+    return status;
+}
+
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
     sft__open o;
-    sft__handle file;
-    sft__stat st;
+    sft_error why; /* some failures on the way are overcome, and err is written only on failure */
 
     SFT_TRY(begin(out, &o, options, err));
     if (path == NULL) {
         return sft__fail(err, SFT_E_ARG, "path is NULL");
     }
-    SFT_TRY(sft__path_open(path, &file, &st, err));
-    if (!st.folder) {
-        return open_file(out, file, &st, path, &o, err);
+    const sft_status status = open_path(out, path, &o, &why);
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
     }
-    const sft_status status = open_folder(out, file, path, &o, err);
-    sft__file_close(file);
     return status;
 }
 

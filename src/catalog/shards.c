@@ -48,6 +48,7 @@ void sft__error_prefix(sft_error *err, const char *name) {
         (void)sft__fail_at(err, (sft_status)e.status, e.offset, "%s: %s",
                            sft__show(&shown, name, strlen(name)), e.message);
         err->sys = e.sys;
+        err->expected = e.expected;
         memcpy(err->tensor, e.tensor, sizeof err->tensor);
     }
 }

@@ -351,7 +351,9 @@ static void disagreements(void **state) {
         }
         sft_catalog *c;
         sft_error err;
+        err.status = 77; /* written only on failure, whatever was missing on the way */
         assert_int_equal(open_flags(&c, "dis", SFT_OPEN_INCOMPLETE, &err), SFT_OK);
+        assert_int_equal(err.status, 77);
         assert_int_equal(sft_catalog_count(c), strlen(rows[i].tensors));
         for (const char *p = rows[i].tensors; *p != '\0'; p++) {
             assert_non_null(sft_catalog_find(c, p, 1));
@@ -375,6 +377,19 @@ static void disagreements(void **state) {
         assert_int_equal(sft_catalog_problem_count(c), rows[i].count);
         sft_catalog_close(c);
     }
+}
+
+static void a_short_shard_says_what_it_should_have(void **state) {
+    (void)state;
+    sft_catalog *c;
+    sft_error err;
+    struct stat st;
+    dir("short");
+    shard("short/m.safetensors", "a:1");
+    assert_int_equal(stat(at("short/m.safetensors"), &st), 0);
+    assert_int_equal(truncate(at("short/m.safetensors"), st.st_size - 1), 0);
+    assert_int_equal(sft_catalog_open(&c, at("short"), NULL, &err), SFT_E_COVERAGE);
+    assert_int_equal(err.expected, (uint64_t)st.st_size);
 }
 
 static void disagreement_errors_are_places(void **state) {
@@ -879,6 +894,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(eight_threads_share_a_model),
         cmocka_unit_test(a_model_of_many_shards),
+        cmocka_unit_test(a_short_shard_says_what_it_should_have),
     };
     return cmocka_run_group_tests_name("folder", tests, setup, teardown);
 }
