@@ -25,8 +25,12 @@ sft_status sft_target_create(sft_target **out, const sft_target_vtable *vtable, 
     const size_t known = sizeof(sft_target_vtable);
     sft_target *t;
 
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
     *out = NULL;
-    if (vtable->struct_size < offsetof(sft_target_vtable, write_many) || vtable->write_at == NULL) {
+    if (vtable == NULL || vtable->struct_size < offsetof(sft_target_vtable, write_many) ||
+        vtable->write_at == NULL) {
         return sft__fail(err, SFT_E_ARG,
                          "the target's vtable has no write_at, or its struct_size is not set");
     }
@@ -90,10 +94,27 @@ static sft_status check_range(const sft_target *t, uint64_t offset, uint64_t siz
     return SFT_OK;
 }
 
+/* A user's write_at gets a record in any case, and may fail without filling it. */
+static sft_status write_checked(sft_target *target, uint64_t offset, const void *data, size_t size,
+                                sft_error *err) {
+    sft_error e;
+    e.status = SFT_OK;
+    const sft_status status = target->vtable.write_at(target->self, offset, data, size, &e);
+    if (status == SFT_OK || err == NULL) {
+        return status;
+    }
+    if (e.status != (int32_t)status) {
+        return sft__fail_at(err, status, offset, "\"%s\" could not be written: %s", target->name,
+                            sft_status_text(status));
+    }
+    *err = e;
+    return status;
+}
+
 sft_status sft_target_write(sft_target *target, uint64_t offset, const void *data, size_t size,
                             sft_error *err) {
     SFT_TRY(check_range(target, offset, size, err));
-    return size == 0 ? SFT_OK : target->vtable.write_at(target->self, offset, data, size, err);
+    return size == 0 ? SFT_OK : write_checked(target, offset, data, size, err);
 }
 
 static void no_done(void *ctx, size_t index, sft_status status, const sft_error *err) {

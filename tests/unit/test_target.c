@@ -108,6 +108,42 @@ static void own_close(void *self) {
     closed++;
 }
 
+static sft_status own_refusal(void *self, uint64_t offset, const void *data, size_t size,
+                              sft_error *err) {
+    (void)self;
+    (void)offset;
+    (void)data;
+    (void)size;
+    return err == NULL ? SFT_E_INTERNAL : SFT_E_IO; /* fails, and does not say why */
+}
+
+/* A user's function always gets a record; where it leaves it empty, the caller's is filled. */
+static void users_own_failures(void **state) {
+    (void)state;
+    char text[] = "xy";
+    counts n = {0, 0, SFT_OK};
+    const sft_io_range one = {1, text, 2};
+    sft_target_vtable v;
+    sft_target *t;
+    sft_error err;
+    SFT_INIT(&v);
+    v.write_at = own_refusal;
+    assert_int_equal(sft_target_create(&t, NULL, NULL, 4, 0, NULL, NULL, NULL), SFT_E_ARG);
+    assert_null(t);
+    assert_int_equal(sft_target_create(NULL, &v, NULL, 4, 0, NULL, NULL, NULL), SFT_E_ARG);
+    assert_int_equal(sft_target_create(&t, &v, NULL, 4, 0, "mine", NULL, NULL), SFT_OK);
+    assert_int_equal(sft_target_write(t, 1, text, 2, NULL), SFT_E_IO);
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sft_target_write(t, 1, text, 2, &err), SFT_E_IO);
+    assert_int_equal(err.status, SFT_E_IO);
+    assert_int_equal(err.offset, 1);
+    assert_non_null(strstr(err.message, "mine"));
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sft_target_write_many(t, &one, 1, count_done, &n, NULL, &err), SFT_E_IO);
+    assert_int_equal(err.status, SFT_E_IO);
+    sft_target_close(t);
+}
+
 static void users_own_target(void **state) {
     (void)state;
     char memory[4] = {0};
@@ -351,6 +387,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_target),
         cmocka_unit_test(write_many_reports_every_range_once),
+        cmocka_unit_test(users_own_failures),
         cmocka_unit_test(users_own_target),
         cmocka_unit_test_teardown(fd_target_and_its_refusals, scratch_clear),
         cmocka_unit_test_teardown(streams_of_each_kind, scratch_clear),
