@@ -215,10 +215,13 @@ static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t
     const uint64_t src_block = m->src_dtype->block_bytes;
     /* elements per step: a multiple of 4,096, which is one of every block of the format's types */
     const uint64_t elements = bounce_size / src_block * m->src_dtype->block_elements / 4096 * 4096;
-    const uint64_t src_step = elements / m->src_dtype->block_elements * src_block;
-    const uint64_t dst_step =
+    uint64_t src_step = elements / m->src_dtype->block_elements * src_block;
+    uint64_t dst_step =
         elements / m->dst_dtype->block_elements * (uint64_t)m->dst_dtype->block_bytes;
 
+    if (m->kernel == SFT_KERNEL_SWAP) { /* of any type: whole numbers, of at most 8 bytes */
+        src_step = dst_step = bounce_size / 16 * 16;
+    }
     dst += (ptrdiff_t)g->dst;
     for (uint64_t at = 0; at < g->src_block; at += src_step, dst += dst_step) {
         const uint64_t n = g->src_block - at < src_step ? g->src_block - at : src_step;

@@ -127,8 +127,9 @@ static sft_status plan_check_block(const sft_move *m, sft_error *err) {
     }
     if (m->kernel == SFT_KERNEL_SWAP) {
         good = good && from != NULL && from->block_elements == 1 && from->alignment >= 1 &&
-               from->alignment <= 8 && from->block_bytes % from->alignment == 0 &&
-               from->block_bytes > 0 && m->src_block % from->block_bytes == 0;
+               from->alignment <= 8 && (from->alignment & (from->alignment - 1)) == 0 &&
+               from->block_bytes % from->alignment == 0 && from->block_bytes > 0 &&
+               m->src_block % from->block_bytes == 0;
     }
     if (!good || m->kernel > SFT_KERNEL_SWAP) {
         return sft__fail(err, SFT_E_ARG,

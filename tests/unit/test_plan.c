@@ -628,6 +628,56 @@ static void cancelling_and_failing_sources(void **state) {
     free(file);
 }
 
+static sft_status plain_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+    (void)err;
+    memcpy(dst, (const uint8_t *)self + (size_t)offset, size);
+    return SFT_OK;
+}
+
+/* Numbers are swapped in whole ones, however large the blocks are that they come in. */
+static void swapping_large_foreign_blocks(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    const sft_dtype wide = {1000, SFT_KIND_UINT, 1, 128, 8, 0, "U1024"};
+    sft_dtype odd = {1001, SFT_KIND_UINT, 1, 6, 3, 0, "U24x2"};
+    uint8_t *from = malloc(BYTES);
+    uint8_t *to = malloc(BYTES);
+    sft_source_vtable vtable;
+    sft_source *source;
+    sft_target *target;
+    sft_plan *plan;
+    sft_error err;
+    assert_non_null(from);
+    assert_non_null(to);
+    rnd_fill(from, BYTES);
+    SFT_INIT(&vtable);
+    vtable.read_at = plain_read;
+    ok(sft_source_create(&source, &vtable, from, BYTES, 0, NULL, NULL, &err), &err);
+    ok(sft_target_open_memory(&target, to, BYTES, NULL, &err), &err);
+    ok(sft_plan_create(&plan, NULL, &err), &err);
+    ok(sft_plan_add_source(plan, source, NULL, &err), &err);
+    ok(sft_plan_add_target(plan, target, NULL, &err), &err);
+    sft_move move = {.src_block = BYTES,
+                     .dst_block = BYTES,
+                     .src_dtype = &odd,
+                     .dst_dtype = &odd,
+                     .kernel = SFT_KERNEL_SWAP};
+    move.src_block = move.dst_block = 6;
+    assert_int_equal(sft_plan_add_move(plan, &move, &err), SFT_E_ARG);
+    move.src_block = move.dst_block = BYTES;
+    move.src_dtype = move.dst_dtype = &wide;
+    ok(sft_plan_add_move(plan, &move, &err), &err);
+    ok(sft_plan_run(plan, NULL, &err), &err);
+    for (size_t i = 0; i < BYTES; i++) {
+        assert_int_equal(to[i], from[i ^ 7]);
+    }
+    sft_plan_free(plan);
+    sft_target_close(target);
+    sft_source_close(source);
+    free(from);
+    free(to);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_plans),
@@ -637,6 +687,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(memory_stays_within_the_budget),
         cmocka_unit_test(cancelling_and_failing_sources),
+        cmocka_unit_test(swapping_large_foreign_blocks),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)remove(tmp_path("bin"));
