@@ -28,6 +28,10 @@
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, RACES_MAX = 64 };
 
+#if !defined(O_LARGEFILE)
+#define O_LARGEFILE 0
+#endif
+
 #if defined(SYS_openat2)
 /* From linux/openat2.h, which older system headers lack. */
 struct how {
@@ -39,7 +43,8 @@ enum { HOW_NO_MAGICLINKS = 0x02, HOW_BENEATH = 0x08 };
 
 /* A descriptor, or -1 with errno; ENOSYS: ask someone else. */
 static int open_beneath(int folder, const char *name) {
-    const struct how how = {OPEN_FLAGS, 0, HOW_BENEATH | HOW_NO_MAGICLINKS};
+    /* what the C library's open adds by itself on 32 bits: else files of 2 GiB are refused */
+    const struct how how = {OPEN_FLAGS | O_LARGEFILE, 0, HOW_BENEATH | HOW_NO_MAGICLINKS};
     long fd = -1;
 
     for (int i = 0; i < RACES_MAX; i++) { /* EAGAIN: something on the way was renamed meanwhile */
