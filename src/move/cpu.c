@@ -12,12 +12,13 @@
 
 #define CPU_KNOWN 0x80000000u
 
-static bool cpu_saves_ymm(void) {
+/* Whether the system saves these parts of the vector registers: 6 for ymm, 0xe6 for zmm as well. */
+static bool cpu_saves(uint32_t parts) {
     uint32_t low;
     uint32_t high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     (void)high;
-    return (low & 6u) == 6u;
+    return (low & parts) == parts;
 }
 
 static uint32_t cpu_ask(void) {
@@ -26,6 +27,7 @@ static uint32_t cpu_ask(void) {
     unsigned c;
     unsigned d;
     uint32_t found = 0;
+    bool xsave;
     bool ymm;
 
     if (!__get_cpuid(1, &a, &b, &c, &d)) {
@@ -37,13 +39,18 @@ static uint32_t cpu_ask(void) {
     if ((c & (1u << 20)) != 0 && (c & (1u << 1)) != 0) {
         found |= SFT__CPU_CRC32C;
     }
-    ymm = (c & (1u << 27)) != 0 && (c & (1u << 28)) != 0 && cpu_saves_ymm();
+    xsave = (c & (1u << 27)) != 0;
+    ymm = xsave && (c & (1u << 28)) != 0 && cpu_saves(6);
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
         if ((b & (1u << 29)) != 0 && sse41 && ssse3) {
             found |= SFT__CPU_SHA;
         }
         if ((b & (1u << 5)) != 0 && f16c && ymm) {
             found |= SFT__CPU_AVX2;
+        }
+        if (SFT__X86_64_WIDE && (b & (1u << 16)) != 0 && (b & (1u << 31)) != 0 &&
+            (c & (1u << 10)) != 0 && (found & SFT__CPU_CRC32C) != 0 && xsave && cpu_saves(0xe6)) {
+            found |= SFT__CPU_CLMUL512;
         }
     }
     return found;

@@ -7,9 +7,12 @@
 #include <sft/digest.h>
 
 uint32_t sft_crc32c(uint32_t crc, const void *data, size_t size) {
-    const bool fast = (sft__cpu_features() & SFT__CPU_CRC32C) != 0;
+    const uint32_t cpu = sft__cpu_features();
 
-    if (!fast) {
+    if ((cpu & SFT__CPU_CLMUL512) != 0) {
+        return ~sft__crc32c_wide(~crc, data, size);
+    }
+    if ((cpu & SFT__CPU_CRC32C) == 0) {
         return ~sft__crc32c_portable(~crc, data, size);
     }
     return SFT__ARM_CRC ? ~sft__crc32c_arm(~crc, data, size) : ~sft__crc32c_x86(~crc, data, size);

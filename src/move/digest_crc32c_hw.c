@@ -2,7 +2,9 @@
  *
  * move/digest_crc32c_hw.c - CRC32C by the processor's own instruction (x86-64 SSE4.2, ARMv8). The
  * instruction takes 3 cycles but one can start each cycle, so three stretches run side by side and
- * are joined by a carry-less multiplication. Read first: digest_crc32c.c.
+ * are joined by a carry-less multiplication. Where the processor multiplies four pairs at once
+ * (VPCLMULQDQ on 512 bits), long inputs are folded 256 bytes at a time instead: twice as fast, so that
+ * a digest beside a copy costs next to nothing. Read first: digest_crc32c.c.
  */
 #include "move/digest_twins.h"
 
@@ -57,7 +59,66 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t sft__crc32c_x86(uint32_t start
     }
     return (uint32_t)crc;
 }
+#endif
+
+#if SFT__X86_64_WIDE
+/* Folding by D bits multiplies by x^(D + 32) and x^(D - 32) modulo the polynomial (low and high half of
+ * a lane; bits reflected, shifted by one), for D = 2048, 512 and 128. See Gopal et al., "Fast CRC
+ * Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009. */
+#define WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,sse4.2,pclmul")))
+
+WIDE static inline __m512i fold(__m512i x, __m512i factors, __m512i next) {
+    const __m512i low = _mm512_clmulepi64_epi128(x, factors, 0x00);
+    const __m512i high = _mm512_clmulepi64_epi128(x, factors, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* xor of the three */
+}
+
+WIDE static inline __m512i factors_of(int64_t low, int64_t high) {
+    return _mm512_set_epi64(high, low, high, low, high, low, high, low);
+}
+
+WIDE uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
+    const __m512i by_2048 = factors_of(0xdcb17aa4, 0xb9e02b86);
+    const __m512i by_512 = factors_of(0x740eef02, 0x9e4addf8);
+    const __m128i by_128 = _mm_set_epi64x(0x14cd00bd6, 0xf20c0dfe);
+    const uint8_t *p = data;
+    __m512i a[4];
+    __m128i lane;
+    uint64_t crc;
+
+    if (size < SFT__CRC_WIDE_MIN) {
+        return sft__crc32c_x86(start, data, size);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        a[i] = _mm512_loadu_si512(p + 64 * i);
+    }
+    a[0] = _mm512_xor_si512(a[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)start)));
+    for (p += 256, size -= 256; size >= 256; p += 256, size -= 256) {
+        a[0] = fold(a[0], by_2048, _mm512_loadu_si512(p));
+        a[1] = fold(a[1], by_2048, _mm512_loadu_si512(p + 64));
+        a[2] = fold(a[2], by_2048, _mm512_loadu_si512(p + 128));
+        a[3] = fold(a[3], by_2048, _mm512_loadu_si512(p + 192));
+    }
+    a[0] = fold(fold(fold(a[0], by_512, a[1]), by_512, a[2]), by_512, a[3]);
+    lane = _mm512_castsi512_si128(a[0]);
+    for (int i = 1; i < 4; i++) {
+        const __m128i next = i == 1   ? _mm512_extracti32x4_epi32(a[0], 1)
+                             : i == 2 ? _mm512_extracti32x4_epi32(a[0], 2)
+                                      : _mm512_extracti32x4_epi32(a[0], 3);
+        lane = _mm_xor_si128(next, _mm_xor_si128(_mm_clmulepi64_si128(lane, by_128, 0x00),
+                                                 _mm_clmulepi64_si128(lane, by_128, 0x11)));
+    }
+    crc = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(lane));
+    crc = _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(lane, 1));
+    return sft__crc32c_x86((uint32_t)crc, p, size);
+}
 #else
+uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
+    return sft__crc32c_x86(start, data, size);
+}
+#endif
+
+#if !SFT__X86_64
 uint32_t sft__crc32c_x86(uint32_t start, const void *data, size_t size) {
     return sft__crc32c_portable(start, data, size);
 }

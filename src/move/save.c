@@ -153,6 +153,7 @@ typedef struct gather {
     size_t count;
     size_t step; /* written at the latest when so many bytes are there */
     sft__span spans[GATHER];
+    uint32_t *crcs[GATHER]; /* where each span is counted in; NULL: nowhere */
 } gather;
 
 static sft_status flush(gather *g, sft_error *err) {
@@ -164,6 +165,11 @@ static sft_status flush(gather *g, sft_error *err) {
     } else {
         SFT_TRY(sft__publish_write(g->s->publish, g->offset, g->spans, g->count, err));
     }
+    for (size_t i = 0; i < g->count; i++) { /* now, as writing has brought them into the cache */
+        if (g->crcs[i] != NULL) {
+            *g->crcs[i] = sft_crc32c(*g->crcs[i], g->spans[i].data, g->spans[i].size);
+        }
+    }
     SFT_TRY(sft__meter_add(&g->s->meter, g->bytes, err));
     g->offset += g->bytes;
     g->bytes = 0;
@@ -171,6 +177,7 @@ static sft_status flush(gather *g, sft_error *err) {
     return SFT_OK;
 }
 
+/* crc: counts the bytes in, by the next flush at the latest; or NULL. */
 static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc, sft_error *err) {
     const uint8_t *at = data;
 
@@ -178,10 +185,8 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
         /* up to the next multiple of step in the file: see SFT__PUBLISH_ALIGN */
         const size_t room = g->step - (size_t)((g->offset + g->bytes) % g->step);
         const size_t n = size < room ? (size_t)size : room;
-        if (crc != NULL) {
-            *crc = sft_crc32c(*crc, at, n);
-        }
-        g->spans[g->count++] = (sft__span){at, n};
+        g->spans[g->count] = (sft__span){at, n};
+        g->crcs[g->count++] = crc;
         g->bytes += n;
         at += n;
         size -= n;
@@ -212,17 +217,17 @@ static sft_status write_range(saver *s, uint64_t begin, uint64_t end, bool first
         const uint64_t from = begin - e->begin;
         const uint64_t left = e->nbytes - from;
         const uint64_t size = left < end - begin ? left : end - begin;
-        uint32_t crc = 0;
+        uint32_t *crc = NULL;
         if (size == 0) {
             continue; /* its CRC32C is 0, as set */
         }
-        SFT_TRY(add(&g, (const uint8_t *)s->tensors[index].data + from, size, s->fuse ? &crc : NULL,
-                    err));
         if (s->fuse && size == e->nbytes) {
-            s->set.crc[index] = crc;
+            crc = &s->set.crc[index];
         } else if (s->fuse) {
-            cut[from > 0 ? 0 : 1] = (portion){size, index, crc};
+            cut[from > 0 ? 0 : 1] = (portion){size, index, 0};
+            crc = &cut[from > 0 ? 0 : 1].crc;
         }
+        SFT_TRY(add(&g, (const uint8_t *)s->tensors[index].data + from, size, crc, err));
         begin += size;
     }
     return flush(&g, err);

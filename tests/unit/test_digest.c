@@ -57,12 +57,13 @@ static void crc32c_twins_agree(void **state) {
     (void)state;
     enum { ROOM = 40000 };
     uint8_t *data = malloc(ROOM);
-    static const size_t lengths[] = {301,  511,  767,  768,  769,  1023,  1536,  2047,  2303,
+    static const size_t lengths[] = {301,  511,  512, 513,  575,  576, 640,  767,  768,  769,  1023,  1536,  2047,  2303,
                                      6143, 6144, 6145, 6912, 8191, 12288, 13064, 20000, 39990};
     assert_non_null(data);
     fill(data, ROOM, 1);
     for (size_t k = 0; k < 301 + sizeof lengths / sizeof lengths[0]; k++) {
         const size_t n = k <= 300 ? k : lengths[k - 301];
+        const bool wide = (sft__cpu_features() & SFT__CPU_CLMUL512) != 0;
         for (size_t at = 0; at < (n <= 300 ? 17u : 3u) && at + n <= ROOM; at++) {
             const uint32_t start = (uint32_t)(n * 2654435761u + at);
             const uint32_t want = crc_bitwise(start, data + at, n);
@@ -71,6 +72,7 @@ static void crc32c_twins_agree(void **state) {
             if ((sft__cpu_features() & SFT__CPU_CRC32C) != 0) {
                 assert_int_equal(~sft__crc32c_x86(~start, data + at, n), want);
                 assert_int_equal(~sft__crc32c_arm(~start, data + at, n), want);
+                assert_true(!wide || ~sft__crc32c_wide(~start, data + at, n) == want);
             }
         }
     }
