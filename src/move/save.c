@@ -206,7 +206,7 @@ static sft_status write_range(saver *s, uint64_t begin, uint64_t end, bool first
     memset(&g, 0, offsetof(gather, spans));
     g.s = s;
     g.offset = s->set.data_offset + begin;
-    g.step = s->fuse ? SFT__DIGEST_BLOCK : SFT__METER_STEP;
+    g.step = s->fuse ? sft__set_digest_block(&s->set) : SFT__METER_STEP;
     if (first && (s->stream != NULL || !sft__set_digests_inside(&s->set))) {
         g.offset = 0;
         SFT_TRY(add(&g, s->set.header.data, s->set.header.len, NULL, err));

@@ -14,6 +14,11 @@ static const char crc_key[] = "sft.crc32c";
 static const char sha_key[] = "sft.sha256";
 enum { KEY_LEN = sizeof crc_key - 1, CRC_DIGITS = 8, SHA_DIGITS = 64 };
 
+size_t sft__set_digest_block(const sft__set *set) {
+    return set->options.durability == SFT_DURABLE_FULL ? SFT__DIGEST_BLOCK_DURABLE
+                                                       : SFT__DIGEST_BLOCK;
+}
+
 sft_status sft__set_init(sft__set *set, const sft_write_options *options, sft_error *err) {
     const size_t least = offsetof(sft_write_options, allocator) + sizeof options->allocator;
 

@@ -10,9 +10,10 @@
 #include "format/build.h"
 #include <sft/digest.h>
 
-/* Bytes that are hashed, then written, in one go; with several workers one hashes while another
- * writes. */
-#define SFT__DIGEST_BLOCK ((size_t)4 << 20)
+/* Bytes that are written and hashed in one go: what stays in the cache between the two or, where the
+ * disk is waited for, enough for it to be busy while another worker hashes. */
+#define SFT__DIGEST_BLOCK         ((size_t)256 << 10)
+#define SFT__DIGEST_BLOCK_DURABLE ((size_t)4 << 20)
 
 typedef struct sft__set {
     sft_write_options options; /* copied; what it points to is the caller's (or the writer's) */
@@ -31,6 +32,9 @@ typedef struct sft__set {
     uint32_t *crc;        /* by declaration index; NULL unless asked for */
     uint8_t (*sha)[32];   /* the same */
 } sft__set;
+
+/* The block for these options. */
+size_t sft__set_digest_block(const sft__set *set);
 
 /* Takes over options (NULL: defaults) of older and newer callers. Nothing else is set; the set must
  * stay where it is. SFT_E_ARG if a struct_size is missing: reset is allowed even then. */

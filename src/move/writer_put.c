@@ -103,24 +103,24 @@ static void settle(const put *p) {
     }
 }
 
-/* Hashes and writes block by block, so that the second one finds the bytes in the cache. */
+/* Writes and hashes block by block, so that the second one finds the bytes in the cache. */
 static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t left,
                                sft_error *err) {
     const bool digests = p->w->set.crc != NULL || p->hash;
-    const size_t step = digests ? SFT__DIGEST_BLOCK : SFT__METER_STEP;
+    const size_t step = digests ? sft__set_digest_block(&p->w->set) : SFT__METER_STEP;
     size_t head = p->head_len;
 
     while (left > 0) {
         const size_t n = left < step ? left : step;
         const sft__span parts[2] = {{p->w->carry, head}, {data, n}};
+        SFT_TRY(sft__publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
+                                   head != 0 ? 2 : 1, err));
         if (p->w->set.crc != NULL) {
             p->crc = sft_crc32c(p->crc, data, n);
         }
         if (p->hash) {
             sft_sha256_update(p->w->intakes[p->index].sha, data, n);
         }
-        SFT_TRY(sft__publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
-                                   head != 0 ? 2 : 1, err));
         SFT_TRY(sft__meter_add(&p->w->meter, n, err));
         head = 0;
         data += n;
