@@ -126,21 +126,27 @@ static sft_status check_range(const sft_source *source, uint64_t offset, size_t 
     return SFT_OK;
 }
 
-/* A user's read_at may fail without filling the record: it then says so itself. */
+/* What a user's function left in its record, for the caller; he may have failed without filling it.
+ */
+static sft_status told(const sft_source *source, uint64_t offset, sft_status status,
+                       const sft_error *e, sft_error *err) {
+    if (status == SFT_OK || err == NULL) {
+        return status;
+    }
+    if (e->status != (int32_t)status) {
+        return sft__fail_at(err, status, offset, "%s could not be read: %s", source->name,
+                            sft_status_text(status));
+    }
+    *err = *e;
+    return status;
+}
+
 static sft_status read_checked(const sft_source *source, uint64_t offset, void *dst, size_t size,
                                sft_error *err) {
     sft_error e;
     e.status = SFT_OK;
     const sft_status status = source->vtable.read_at(source->self, offset, dst, size, &e);
-    if (status == SFT_OK || err == NULL) {
-        return status;
-    }
-    if (e.status != (int32_t)status) {
-        return sft__fail_at(err, status, offset, "%s could not be read: %s", source->name,
-                            sft_status_text(status));
-    }
-    *err = e;
-    return status;
+    return told(source, offset, status, &e, err);
 }
 
 sft_status sft_source_read(const sft_source *source, uint64_t offset, void *dst, size_t size,
@@ -240,7 +246,11 @@ sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ra
         }
     }
     if (source->vtable.read_many != NULL && count != 0) {
-        return source->vtable.read_many(source->self, ranges, count, done, done_ctx, control, err);
+        sft_error e;
+        e.status = SFT_OK;
+        const sft_status status =
+            source->vtable.read_many(source->self, ranges, count, done, done_ctx, control, &e);
+        return told(source, SFT_NO_OFFSET, status, &e, err);
     }
     return read_in_turn(source, ranges, count, done, done_ctx, control, err);
 }
@@ -255,7 +265,13 @@ sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t s
     if (source->vtable.borrow == NULL) {
         return sft__fail(err, SFT_E_UNSUPPORTED, "%s cannot lend memory, only read", source->name);
     }
-    return source->vtable.borrow(source->self, offset, size, data, err);
+    sft_error e;
+    e.status = SFT_OK;
+    const sft_status status = source->vtable.borrow(source->self, offset, size, data, &e);
+    if (status != SFT_OK) {
+        *data = NULL;
+    }
+    return told(source, offset, status, &e, err);
 }
 
 void sft_source_advise(const sft_source *source, uint64_t offset, uint64_t size,

@@ -522,12 +522,12 @@ static sft_status own_read_many(void *self, const sft_io_range *ranges, size_t c
     o->seen++;
     assert_null(control);
     for (size_t i = count; i-- > 0;) { /* backwards: any order is allowed */
-        sft_error e;
+        sft_error e = {0};
         const sft_status st = own_read(self, ranges[i].offset, ranges[i].data, ranges[i].size, &e);
         done(done_ctx, i, st, st == SFT_OK ? NULL : &e);
         if (st != SFT_OK && first == SFT_OK) {
             first = st;
-            *err = e;
+            *err = e; /* never NULL; as empty as its own if o->silent */
         }
     }
     return first;
@@ -555,6 +555,15 @@ static void batches_of_ones_own(void **state) {
     assert_int_equal(log.status[1], SFT_E_HTTP);
     assert_int_equal(log.total, 3);
     assert_int_equal(o.seen, 2);
+    o.fail_at = o.reads + 1;
+    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, NULL), SFT_E_HTTP);
+    o.fail_at = o.reads + 1;
+    o.silent = true;
+    err.status = SFT_OK;
+    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, &err), SFT_E_HTTP);
+    assert_int_equal(err.status, SFT_E_HTTP);
+    assert_non_null(strstr(err.message, "own"));
+    o.seen = 2;
     /* what is outside does not reach it */
     memset(&log, 0, sizeof log);
     ranges[1].offset = 91;
