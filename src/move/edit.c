@@ -283,6 +283,14 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
     return write_new_file(e, text->len - e->size, spans, 2, err);
 }
 
+/* After the file: a file that is in place, durable or not, needs its sidecar. */
+static sft_status follow(editor *e, sft_status edited, sft_error *err) {
+    if (edited == SFT_E_DURABILITY) {
+        (void)sft__edit_sidecar_publish(&e->sidecar, NULL); /* uncertain anyway, and told so */
+    }
+    return edited == SFT_OK ? sft__edit_sidecar_publish(&e->sidecar, err) : edited;
+}
+
 /* A sidecar tells the file's size: it follows if that changes. */
 static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
     static const sft__edit_digests none;
@@ -294,8 +302,7 @@ static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, 
         SFT_TRY(sft__edit_sidecar_make(&e->sidecar, e->stat.size - e->size + text->len, &none, &o,
                                        err));
     }
-    SFT_TRY(apply_text(e, text, way, err));
-    return sft__edit_sidecar_publish(&e->sidecar, err);
+    return follow(e, apply_text(e, text, way, err), err);
 }
 
 static sft_status edit_metadata(editor *e, const sft_metadata_entry *entries, size_t count,
@@ -427,12 +434,10 @@ static sft_status edit_tensor(editor *e, const char *name, size_t name_len, cons
     spans[1] = (span){8, e->text, e->size};
     if ((e->options.flags & SFT_EDIT_IN_PLACE) != 0) {
         *way = SFT_EDITED_IN_PLACE;
-        SFT_TRY(write_in_place(e, spans, e->renewed ? 2 : 1, &refused, err));
-    } else {
-        *way = SFT_EDITED_NEW_FILE;
-        SFT_TRY(write_new_file(e, 0, spans, e->renewed ? 2 : 1, err));
+        return follow(e, write_in_place(e, spans, e->renewed ? 2 : 1, &refused, err), err);
     }
-    return sft__edit_sidecar_publish(&e->sidecar, err);
+    *way = SFT_EDITED_NEW_FILE;
+    return follow(e, write_new_file(e, 0, spans, e->renewed ? 2 : 1, err), err);
 }
 
 sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len, const void *data,

@@ -71,7 +71,9 @@ sft_status sft__set_publish(const sft__set *set, sft__publish *publish, const ch
         SFT_TRY(write_sidecar(&sidecar, set, path, err));
     }
     st = sft__publish_commit(publish, err);
-    if (st == SFT_OK && wanted && sft__publish_commit(sidecar, &cause) != SFT_OK) {
+    /* a file that is in place, durable or not, needs its digests */
+    if ((st == SFT_OK || st == SFT_E_DURABILITY) && wanted &&
+        sft__publish_commit(sidecar, &cause) != SFT_OK && st == SFT_OK) {
         st = sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
                            "\"%s\" is in place, but not its digests: %s", path, cause.message);
     }

@@ -182,7 +182,10 @@ static const char *judge(const scenario *s, const world *w, const fault *f, cons
         return NULL;
     }
     if (st == SFT_E_DURABILITY) {
-        return fresh || half ? NULL : "durability uncertain, but no new file";
+        /* the old sidecar stays only if the new one is what failed */
+        return fresh || (half && strstr(err->message, "digests") != NULL)
+                   ? NULL
+                   : "durability uncertain, but no new file";
     }
     return old ? NULL : "failure, but the old state is not intact";
 }
