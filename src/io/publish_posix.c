@@ -271,7 +271,7 @@ static int make_linked(sft__publish *p) {
 /* Mode and, as far as we may, owner of the file that is replaced; or the mode asked for. */
 static sft_status take_over_mode(sft__publish *p, sft_error *err) {
     const bool asked = (p->options.mode & SFT_MODE_SET) != 0;
-    const uint32_t mode = asked ? p->options.mode & 0777u : p->old_mode;
+    uint32_t mode = asked ? p->options.mode & 0777u : p->old_mode;
     struct stat st;
 
     if (!asked && !p->exists) {
@@ -282,9 +282,11 @@ static sft_status take_over_mode(sft__publish *p, sft_error *err) {
                              p->path);
     }
     if (p->exists && (st.st_uid != p->old_uid || st.st_gid != p->old_gid)) {
-        if (fchown(p->file, p->old_uid, p->old_gid) != 0 && st.st_gid != p->old_gid) {
-            const int ignored = fchown(p->file, (uid_t)-1, p->old_gid);
-            (void)ignored; /* best effort: only root may give files away */
+        /* best effort: only root may give files away, and to foreign groups */
+        const bool group = fchown(p->file, p->old_uid, p->old_gid) == 0 ||
+                           st.st_gid == p->old_gid || fchown(p->file, (uid_t)-1, p->old_gid) == 0;
+        if (!asked && !group) {
+            mode &= ~0070u | (mode & 0007u) << 3; /* ours may do what everybody may */
         }
     }
     /* Where a file system has no modes, all files have the same and there is nothing to set. */

@@ -5,6 +5,8 @@
 #include "unit/files.h"
 
 #include "io/publish.h"
+#include <grp.h>
+#include <sys/wait.h>
 
 static sft__publish_options opts(uint32_t mode, bool new_only) {
     sft__publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only};
@@ -59,6 +61,39 @@ static void replacing_keeps_the_mode_and_hard_links_the_old_bytes(void **state) 
     assert_int_equal(file_mode(path), 0604);
     assert_file(in_scratch("second"), "before", 6);
     assert_int_equal(scratch_list(0), 2);
+}
+
+/* Who may not give the new file to the old one's group gives his own group no more than everybody
+ * has. Needs root to become somebody else. */
+static void a_group_that_cannot_be_kept_loses_its_rights(void **state) {
+    (void)state;
+    static const mode_t modes[][2] = {{0640, 0600}, {0664, 0644}, {0606, 0606}, {0670, 0600}};
+    if (geteuid() != 0) {
+        return;
+    }
+    assert_int_equal(chmod(scratch, 0777), 0);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        const char *path = in_scratch("shared");
+        int status;
+        file_put(path, "before", 6);
+        assert_int_equal(chmod(path, modes[i][0]), 0);
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            if (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0) {
+                _exit(77); /* not even root may, here */
+            }
+            _exit(put(path, "after", 0, false, NULL) == SFT_OK ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) != 77) {
+            assert_int_equal(WEXITSTATUS(status), 0);
+            assert_file(path, "after", 5);
+            assert_int_equal(file_mode(path), modes[i][1]);
+        }
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 static void nothing_shows_before_commit(void **state) {
@@ -249,6 +284,7 @@ int main(void) {
         cmocka_unit_test_teardown(new_file_follows_the_umask, scratch_clear),
         cmocka_unit_test_teardown(replacing_keeps_the_mode_and_hard_links_the_old_bytes,
                                   scratch_clear),
+        cmocka_unit_test_teardown(a_group_that_cannot_be_kept_loses_its_rights, scratch_clear),
         cmocka_unit_test_teardown(nothing_shows_before_commit, scratch_clear),
         cmocka_unit_test_teardown(links_are_written_through, scratch_clear),
         cmocka_unit_test_teardown(other_things_are_refused, scratch_clear),
