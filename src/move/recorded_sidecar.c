@@ -238,18 +238,41 @@ static sft_status sidecar_read(sidecar *s, const sft__recorded_file *f, sft_erro
     return status;
 }
 
+/* Does the file's path still lead to the file that is open? A descriptor's name is no path, and
+ * what another file has taken the place of has lost its sidecar to it. */
+static sft_status sidecar_path_holds(const sft__recorded_file *f, const sft_source *source,
+                                     bool *holds, sft_error *err) {
+    const int fd = sft_source_descriptor(source);
+    sft__stat named;
+    sft__stat opened;
+
+    *holds = false;
+    SFT_TRY(sft__path_stat(f->info->path, holds, &named, err));
+    *holds = *holds && named.regular && named.size == f->info->size;
+    if (*holds && fd >= 0) {
+        SFT_TRY(sft__file_stat((sft__handle)fd, f->info->path, &opened, err));
+        *holds = named.device == opened.device && named.inode == opened.inode;
+    }
+    return SFT_OK;
+}
+
 sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_error *err) {
     const sft_source *source = sft_catalog_source_at(f->catalog, f->info->source);
     sft__buf path;
     sft__stat st;
     sidecar s = {0};
     bool exists = false;
+    bool holds;
     sft_status status = SFT_OK;
 
     *found = false;
     if (source == NULL ||
         (sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0) {
         return SFT_OK; /* its "path" is none */
+    }
+    SFT_TRY(sidecar_path_holds(f, source, &holds, err));
+    if (!holds) {
+        return SFT_OK;
     }
     sft__buf_init(&path, f->allocator);
     sft__buf_text(&path, f->info->path);
