@@ -19,7 +19,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = ["base", "format", "layout", "io", "catalog", "move"]
-PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "digest.h",
+PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "load.h", "digest.h",
           "edit.h", "extend.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')

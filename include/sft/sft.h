@@ -16,6 +16,7 @@
 #include <sft/digest.h>
 #include <sft/dtype.h>
 #include <sft/edit.h>
+#include <sft/load.h>
 #include <sft/read.h>
 #include <sft/region.h>
 #include <sft/source.h>

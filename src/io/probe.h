@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * io/probe.h - what the system tells about an open file before much of it is read, and the way past
+ * its page cache. Descriptors are the C library's; where there are none (Windows) nothing is known
+ * and nothing is direct, and all callers have another way.
+ */
+#ifndef SFT_IO_PROBE_H
+#define SFT_IO_PROBE_H
+
+#include "base/compiler.h"
+
+typedef enum sft__fs {
+    SFT__FS_UNKNOWN = 0,
+    SFT__FS_LOCAL,   /* a disk of this machine */
+    SFT__FS_MEMORY,  /* tmpfs and its like */
+    SFT__FS_NETWORK, /* NFS, Lustre, CIFS, 9p, Ceph ... */
+    SFT__FS_FUSE     /* a program: anything may be behind it */
+} sft__fs;
+
+/* Offsets, sizes and addresses of direct reads are multiples of this. */
+#define SFT__DIRECT_ALIGN ((size_t)4096)
+
+/* The kind of file system and its name ("unknown" if it has none here). */
+sft__fs sft__fd_system(int fd, const char **name);
+/* Percent of `size` bytes that are in the page cache, from samples; -1: the system does not tell.
+ */
+int sft__fd_cached(int fd, uint64_t size);
+/* A second descriptor of the file, for direct reads; -1: there is no such way. */
+int sft__fd_open_direct(int fd);
+void sft__fd_close_direct(int direct); /* -1 is fine */
+/* All of it, or false: the caller then reads through the cache, which also finds the error. */
+bool sft__fd_read_direct(int direct, uint64_t offset, void *dst, size_t size);
+/* Size and time of last change, to be compared; false if not known. */
+typedef struct sft__stamp {
+    uint64_t size;
+    int64_t mtime_ns;
+} sft__stamp;
+bool sft__fd_stamp(int fd, sft__stamp *out);
+/* Brings the pages of mapped memory in. False: some could not be read, the file may have shrunk.
+ * True where the system has no such call. */
+bool sft__map_populate(const void *map, size_t size);
+
+#endif

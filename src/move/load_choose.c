@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/load_choose.c - how a file is best read, and the sentence that says why. See load.h.
+ */
+#include "move/load.h"
+
+/* Why AUTO stays with the page cache, or NULL. */
+static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__fs kind) {
+    if (kind != SFT__FS_LOCAL) {
+        return kind == SFT__FS_UNKNOWN ? "the file system is not known"
+                                       : "not a local disk: large parallel reads, never a mapping";
+    }
+    if (s->wanted < SFT__LOAD_DIRECT) {
+        return "too little to be worth going past the page cache";
+    }
+    s->choice.cached = sft__fd_cached(fd, size);
+    if (s->choice.cached < 0) {
+        return "the system does not tell what is in the page cache";
+    }
+    return s->choice.cached >= 50 ? "half of the file or more is in the page cache" : NULL;
+}
+
+void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strategy wanted,
+                      bool aligned) {
+    static const char asked[] = "it was asked for";
+    const int fd = sft_source_descriptor(source);
+    sft__fs kind = SFT__FS_UNKNOWN;
+    const char *reason = NULL;
+
+    s->direct = -1;
+    s->choice =
+        (sft_strategy_choice){.strategy = SFT_STRATEGY_READ, .cached = -1, .file_system = ""};
+    if (fd >= 0) {
+        kind = sft__fd_system(fd, &s->choice.file_system);
+    }
+    if (wanted == SFT_STRATEGY_MAP || wanted == SFT_STRATEGY_READ) {
+        s->choice.strategy = wanted;
+        reason = asked;
+    } else if (fd < 0) {
+        reason = "the source reads in its own way";
+    } else if (kind == SFT__FS_MEMORY) {
+        reason = "the file is in memory already";
+    } else if (aligned) {
+        reason = "tensors are read one by one, to be aligned";
+    } else if (wanted == SFT_STRATEGY_AUTO) {
+        reason = why_cached(s, fd, sft_source_size(source), kind);
+    }
+    if (reason == NULL) {
+        s->direct = sft__fd_open_direct(fd);
+        if (s->direct < 0) {
+            reason = "the file system has no direct reads";
+        } else {
+            s->choice.strategy = SFT_STRATEGY_DIRECT;
+            reason =
+                wanted == SFT_STRATEGY_AUTO ? "a large file, mostly not in the page cache" : asked;
+        }
+    }
+    s->choice.reason = reason;
+}
+
+sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_strategy wanted,
+                               sft_strategy_choice *out, sft_error *err) {
+    sft__load_source s;
+
+    if (catalog == NULL || out == NULL || (uint32_t)wanted > SFT_STRATEGY_DIRECT) {
+        return sft__fail(err, SFT_E_ARG, "catalog or out is NULL, or the strategy is unknown");
+    }
+    memset(out, 0, sizeof *out);
+    const sft_file *f = sft_catalog_file_at(catalog, file);
+    if (f == NULL) {
+        return sft__fail(err, SFT_E_RANGE, "the catalog has %llu files",
+                         (unsigned long long)sft_catalog_file_count(catalog));
+    }
+    memset(&s, 0, sizeof s);
+    s.wanted = f->data_bytes;
+    sft__load_choose(&s, sft_catalog_source_at(catalog, f->source), wanted, false);
+    sft__fd_close_direct(s.direct);
+    *out = s.choice;
+    return SFT_OK;
+}
