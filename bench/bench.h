@@ -33,6 +33,7 @@ typedef struct bench_command {
 
 extern const bench_command bench_open_commands[];
 extern const bench_command bench_read_commands[];
+extern const bench_command bench_load_commands[];
 extern const bench_command bench_save_commands[];
 
 uint64_t bench_now(void);

@@ -77,6 +77,17 @@ def matrix(folder, rows, columns=4096):
     return path, 8 + header_bytes(path)
 
 
+def layers(folder, mib, count=290):
+    """A model of `count` F16 tensors of a little under one size, odd in the last place; random bytes."""
+    path = folder / f"layers-{mib}.safetensors"
+    if not path.exists():
+        size = (mib << 20) // count // 2 * 2
+        text = "{%s}" % ",".join('"model.layers.%d.weight":{"dtype":"F16","shape":[%d],"data_offsets":[%d,%d]}'
+                                 % (i, size // 2, size * i, size * (i + 1)) for i in range(count))
+        write(path, text, size * count, os.urandom(BLOCK))
+    return path
+
+
 def rejects(folder):
     """Headers of 100,000 tensors with one fault near the end, or as large and of another kind."""
     out, size = entries(100_000)

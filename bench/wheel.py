@@ -71,6 +71,14 @@ def tensor(path, name, n):
     return (now() - start) / n
 
 
+def load(path):
+    start = now()
+    arrays = safetensors.numpy.load_file(path)
+    end = now()
+    assert arrays
+    return end - start
+
+
 def slice_(path, name, ranges, _how, n):
     items = []
     for part in ranges.split(","):
@@ -135,7 +143,7 @@ def peak():
 
 
 COMMANDS = {"open": open_, "reject": reject, "judge": judge, "lookup": lookup, "tensor": tensor,
-            "slice": slice_, "save": save, "edit": edit, "peak": peak}
+            "load": load, "slice": slice_, "save": save, "edit": edit, "peak": peak}
 
 
 def main():

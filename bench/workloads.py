@@ -73,6 +73,40 @@ def w2_lookup(b):
         }, [("times as fast as the wheel", "wheel get_slice", "ours", None)])
 
 
+def w4_load(b):
+    """Everything in memory of one's own, from the page cache."""
+    path = files.layers(b.folder, b.mode["load_mib"])
+    gib = f"{b.mode['load_mib'] / 1024:g} GiB"
+    b.measure("W4", f"load {gib} warm, two threads", {
+        "ours, fresh memory": lambda: b.c("load", path, "auto", "fresh", 2),
+        "ours, reused arena": lambda: b.c("load", path, "auto", "reused", 2),
+        "wheel": lambda: b.wheel("load", path),
+        "pread into touched memory": lambda: b.c("read_all", path, "cached", 2),
+    }, [("of pread's speed, fresh memory", "pread into touched memory", "ours, fresh memory", 0.65),
+        ("of pread's speed, reused arena", "pread into touched memory", "ours, reused arena", 0.95),
+        ("times as fast as the wheel", "wheel", "ours, fresh memory", 3)])
+
+
+def w6_cold(b):
+    """Everything in memory of one's own, from the disk."""
+    path = files.layers(b.folder, b.mode["load_mib"])
+    gib = f"{b.mode['load_mib'] / 1024:g} GiB"
+
+    def cold(server, *words):
+        b.c("drop", path)
+        return server(*words)
+
+    b.measure("W6", f"load {gib} cold, two threads", {
+        "ours, auto": lambda: cold(b.c, "load", path, "auto", "fresh", 2),
+        "ours, direct": lambda: cold(b.c, "load", path, "direct", "reused", 2),
+        "ours, read": lambda: cold(b.c, "load", path, "read", "fresh", 2),
+        "wheel": lambda: cold(b.wheel, "load", path),
+        "O_DIRECT into touched memory": lambda: cold(b.c, "read_all", path, "direct", 2),
+    }, [("of the disk's speed", "O_DIRECT into touched memory", "ours, auto", 0.95),
+        ("of the disk's speed, reused arena", "O_DIRECT into touched memory", "ours, direct", 0.95),
+        ("times as fast as the wheel", "wheel", "ours, auto", None)], turns=min(b.turns, 7))
+
+
 def w8_one_tensor(b):
     path, places = files.one_of_many(b.folder)
     for name, n in (("small", 50), ("large", 4)):
@@ -293,6 +327,6 @@ def library_size(b):
     copy.unlink()
 
 
-ALL = [("W1", w1_open), ("W2", w2_lookup), ("W8", w8_one_tensor), ("W9", w9_rows), ("W10", w10_columns),
-       ("W11", w11_save), ("W12", w12_stream), ("W14", w14_edit), ("W20", w20_rejects), ("CLI", tool_start),
-       ("SIZE", library_size)]
+ALL = [("W1", w1_open), ("W2", w2_lookup), ("W4", w4_load), ("W6", w6_cold), ("W8", w8_one_tensor),
+       ("W9", w9_rows), ("W10", w10_columns), ("W11", w11_save), ("W12", w12_stream), ("W14", w14_edit),
+       ("W20", w20_rejects), ("CLI", tool_start), ("SIZE", library_size)]
