@@ -38,8 +38,8 @@ typedef struct sft_verify_options {
     const sft_allocator *allocator;
     const sft_pool *pool;
     const sft_control *control;
-    /* Called for every tensor, in file order, from the calling thread; may be NULL. status: SFT_OK,
-     * SFT_E_MISMATCH, or why it could not be read. */
+    /* Called for every tensor that has a recorded digest, in file order, from the calling thread;
+     * may be NULL. status: SFT_OK, SFT_E_MISMATCH, or why it could not be read. */
     void (*report)(void *ctx, const sft_tensor *tensor, sft_status status, const char *message);
     void *report_ctx;
     uint32_t digests; /* SFT_DIGEST_* to check; 0: all that are recorded */

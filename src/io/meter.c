@@ -5,11 +5,23 @@
  */
 #include "io/meter.h"
 
+sft_status sft__control_of(const sft_control *control, const sft_control **out, sft_error *err) {
+    *out = NULL;
+    if (control != NULL) {
+        if (control->struct_size < offsetof(sft_control, ctx) + sizeof control->ctx) {
+            return sft__fail(err, SFT_E_ARG, "a control without struct_size: use SFT_INIT");
+        }
+        *out = control->poll != NULL ? control : NULL;
+    }
+    return SFT_OK;
+}
+
 sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total,
                            sft_error *err) {
     memset(meter, 0, sizeof *meter);
     meter->progress.bytes_total = total;
-    if (control == NULL || control->poll == NULL) {
+    SFT_TRY(sft__control_of(control, &control, err));
+    if (control == NULL) {
         return SFT_OK;
     }
     if (!sft__mutex_init(&meter->lock)) {

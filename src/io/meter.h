@@ -19,6 +19,9 @@ typedef struct sft__meter {
     bool cancelled;
 } sft__meter;
 
+/* *out: the caller's control if it wants to be asked, else NULL. SFT_E_ARG without a struct_size. */
+sft_status sft__control_of(const sft_control *control, const sft_control **out, sft_error *err);
+
 /* SFT_E_NOMEM if the system has no lock to give. */
 sft_status sft__meter_init(sft__meter *meter, const sft_control *control, uint64_t total,
                            sft_error *err);

@@ -3,15 +3,12 @@
  * move/watch.c - see watch.h.
  */
 #include "move/watch.h"
+#include "io/meter.h"
 
 sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total,
                            bool shared, sft_error *err) {
     memset(w, 0, sizeof *w);
-    if (control != NULL &&
-        control->struct_size >= offsetof(sft_control, ctx) + sizeof control->ctx &&
-        control->poll != NULL) {
-        w->control = control;
-    }
+    SFT_TRY(sft__control_of(control, &w->control, err));
     w->progress.bytes_total = bytes_total;
     w->shared = shared;
     if (shared && !sft__mutex_init(&w->lock)) {

@@ -8,6 +8,7 @@
 #include "format/header.h"
 #include <sft/digest.h>
 #include <sft/extend.h>
+#include <sft/read.h>
 
 static const uint64_t dim2[] = {2};
 static const uint64_t dim3[] = {3};
@@ -350,6 +351,32 @@ static void workers_do_not_show(void **state) {
     free(data);
 }
 
+static void a_control_must_know_its_size(void **state) {
+    (void)state;
+    static const uint8_t data[] = {1, 2};
+    const sft_save_tensor t = tensor("t", SFT_U8, dim2, 1, data, 2);
+    const sft_control control = {0, cancel_at_once, NULL};
+    sft_write_options w;
+    sft_read_options r;
+    sft_catalog *catalog;
+    uint8_t out[2];
+    sft_error err;
+
+    SFT_INIT(&w);
+    w.control = &control;
+    assert_int_equal(sft_save(in_scratch("f"), &t, 1, NULL, 0, &w, &err), SFT_E_ARG);
+    assert_non_null(strstr(err.message, "struct_size"));
+    assert_int_equal(access(in_scratch("f"), F_OK), -1);
+    assert_int_equal(sft_save(in_scratch("f"), &t, 1, NULL, 0, NULL, &err), SFT_OK);
+    assert_int_equal(sft_catalog_open(&catalog, in_scratch("f"), NULL, &err), SFT_OK);
+    SFT_INIT(&r);
+    r.control = &control;
+    assert_int_equal(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &r, out, 2, &err),
+                     SFT_E_ARG);
+    assert_non_null(strstr(err.message, "struct_size"));
+    sft_catalog_close(catalog);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_reference_s_bytes, scratch_clear),
@@ -360,6 +387,7 @@ int main(void) {
         cmocka_unit_test_teardown(arguments_that_are_missing, scratch_clear),
         cmocka_unit_test_teardown(saving_over_a_file_that_is_open_and_mapped, scratch_clear),
         cmocka_unit_test_teardown(workers_do_not_show, scratch_clear),
+        cmocka_unit_test_teardown(a_control_must_know_its_size, scratch_clear),
     };
     return cmocka_run_group_tests_name("save", tests, scratch_make, scratch_drop);
 }
