@@ -12,7 +12,7 @@
 
 /* Bytes that are written and hashed in one go: what stays in the cache between the two or, where the
  * disk is waited for, enough for it to be busy while another worker hashes. */
-#define SFT__DIGEST_BLOCK         ((size_t)256 << 10)
+#define SFT__DIGEST_BLOCK         ((size_t)1 << 20)
 #define SFT__DIGEST_BLOCK_DURABLE ((size_t)4 << 20)
 
 typedef struct sft__set {
