@@ -47,7 +47,7 @@ run() {
             # fault_kill counts system calls, of which the sanitizer's allocator makes some of its own.
             port asan asan -LE 'check|package|oracle|bench' -E fault_kill
             export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-            port tsan tsan -L unit
+            port tsan tsan -L 'unit|stress'
             ;;
         valgrind)
             # The ordinary build; unit tests under memcheck, no leak of any kind allowed.
