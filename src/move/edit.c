@@ -14,6 +14,7 @@
 #include "io/rewrite.h"
 #include "move/edit_sidecar.h"
 #include "move/edit_text.h"
+#include "move/set.h"
 #include <sft/digest.h>
 
 enum { BLOCK = 4096, RESERVE_DEFAULT = 1024, SMALL_UNIT = 64 };
@@ -349,14 +350,6 @@ sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries
 
 /* ---------------------------------------------------------------- one tensor */
 
-static void put_hex(char *dst, const uint8_t *bytes, size_t count) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        dst[2 * i] = digits[bytes[i] >> 4];
-        dst[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
-
 /* How many tensors have names that stand before this one's in byte order. */
 static size_t name_rank(const sft__header *h, const sft_tensor *t) {
     size_t rank = 0;
@@ -377,7 +370,7 @@ static void renew_digest(editor *e, const sft__header_map *map, const char *key,
     size_t len;
     if (sft__header_map_value(map, e->text, key, &begin, &len) &&
         len == 8 + e->header.tensor_count * digits) {
-        put_hex(e->text + begin + 8 + rank * digits, digest, size);
+        sft__put_hex(e->text + begin + 8 + rank * digits, digest, size);
         e->renewed = true;
     }
 }

@@ -6,6 +6,7 @@
 #include "move/edit_sidecar.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "move/set.h"
 
 enum { SIDECAR_MAX = 1 << 30 };
 
@@ -17,14 +18,6 @@ typedef struct places {
     size_t size_begin; /* of the number behind "size"; end 0: not seen */
     size_t size_end;
 } places;
-
-static void put_hex(char *dst, const uint8_t *bytes, size_t count) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        dst[2 * i] = digits[bytes[i] >> 4];
-        dst[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
 
 /* Called for each member of an object: the position behind its value, or NULL. */
 typedef const char *on_member(places *w, const sft__json_str *key, const char *value);
@@ -61,7 +54,7 @@ static const char *on_digest(places *w, const sft__json_str *key, const char *va
     }
     end = sft__json_read(&w->json, value, &hex);
     if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
-        put_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
+        sft__put_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
                 hex.len / 2);
     }
     return end;
