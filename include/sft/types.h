@@ -14,6 +14,7 @@
  *    number of threads at once on the same object.
  *  - Options structs start with `struct_size` (set it with SFT_INIT); zero in a field means its default;
  *    they grow only at the end.
+ *  - Callbacks return: no longjmp and no C++ exception may cross the library.
  *  - File positions are uint64_t, memory sizes size_t. A name is (pointer, length): it may hold NUL.
  */
 #ifndef SFT_TYPES_H
