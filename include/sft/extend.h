@@ -46,6 +46,31 @@ SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out, const sft_
 SFT_API uint32_t sft_source_flags(const sft_source *source);
 SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
 
+/* ---------------------------------------------------------------- models that lie in no folder */
+
+/* The files of a model that lie behind URLs, in an archive, in a store ... */
+typedef struct sft_model_files {
+    size_t struct_size;
+    sft_source *index; /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
+    const char *const *names; /* without an index: *.safetensors, relative, "/" between folders */
+    size_t name_count;
+    /* Opens `count` files, all at once: with an index those that it names, in byte order. Every name was
+     * checked: relative, no "..", no drive, no backslash. sources: all NULL; fill in one for each file that
+     * is there, NULL means missing. Those filled in are taken over, even if this fails. What is read next
+     * of each file is its header: 8 bytes, a length N (little-endian), and the N bytes behind them, in the
+     * order of `names`; a source that costs a round trip a read may have them ready. */
+    sft_status (*open)(void *ctx, const char *const *names, size_t count, sft_source **sources,
+                       sft_error *err);
+    void *ctx;
+} sft_model_files;
+
+/* One catalog over them, by the rules of sft_catalog_open for an index, or for a folder without one; no
+ * orphan files are looked for. Files' paths are the names of their sources. */
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_model(sft_catalog **out,
+                                                         const sft_model_files *files,
+                                                         const sft_open_options *options,
+                                                         sft_error *err);
+
 /* ---------------------------------------------------------------- targets */
 
 #define SFT_TARGET_ORDERED 1u /* bytes must come in ascending order without gaps */

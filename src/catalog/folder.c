@@ -415,3 +415,68 @@ sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, co
     model_reset(&model);
     return status;
 }
+
+/* ---------------------------------------------------------------- files that are in no folder */
+
+static sft_status names_add(listing *l, const sft_model_files *files, sft_error *err) {
+    for (size_t i = 0; i < files->name_count; i++) {
+        const size_t len = strlen(files->names[i]);
+        SFT_TRY(sft__shard_name_check(files->names[i], len, err));
+        if (!has_suffix(files->names[i], len, WEIGHTS)) {
+            return sft__fail(err, SFT_E_ARG, "a file of a model is not called *" WEIGHTS);
+        }
+        SFT_TRY(list_add(l, files->names[i], len, err));
+    }
+    return SFT_OK;
+}
+
+static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *files,
+                                 const sft__open *options, sft_error *err) {
+    sft__model model = {.catalog = catalog,
+                        .options = options,
+                        .folder = SFT__NO_HANDLE,
+                        .elsewhere = files,
+                        .prefix = "the model"};
+    listing l;
+    sft_status status;
+
+    listing_init(&l, &model);
+    if (files->index != NULL) {
+        const char *base = sft__path_base(sft_source_name(files->index));
+        model.index_name = sft__arena_copy(&catalog->arena, base, strlen(base));
+        status = model.index_name == NULL ? sft__arena_failed(&catalog->arena, strlen(base), err)
+                                          : read_index(&model, files->index, &l, err);
+    } else {
+        status = names_add(&l, files, err);
+        if (status == SFT_OK) {
+            status = open_unindexed(&model, &l, err);
+        }
+    }
+    listing_reset(&l);
+    model_reset(&model);
+    return status;
+}
+
+sft_status sft_catalog_open_model(sft_catalog **out, const sft_model_files *files,
+                                  const sft_open_options *options, sft_error *err) {
+    sft__open o;
+    sft_catalog *catalog;
+
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
+    *out = NULL;
+    if (files == NULL || files->struct_size < sizeof *files || files->open == NULL ||
+        (files->names == NULL && files->name_count != 0)) {
+        return sft__fail(err, SFT_E_ARG, "files needs struct_size, open and names");
+    }
+    SFT_TRY(sft__open_read(&o, options, err));
+    SFT_TRY(sft__catalog_new(&catalog, &o, err));
+    const sft_status status = open_elsewhere(catalog, files, &o, err);
+    if (status == SFT_OK) {
+        *out = catalog;
+    } else {
+        sft_catalog_close(catalog);
+    }
+    return status;
+}

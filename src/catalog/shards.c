@@ -97,15 +97,15 @@ static sft_status shard_missing(const sft__model *model, const sft__shard *shard
         "%s is not there, but the index places %llu tensors in it", name, entries);
 }
 
-/* Reads one shard's header into the next free places of the catalog. */
-static sft_status shard_load(sft__model *model, sft__shard *shard, sft_error *err) {
+/* Reads one shard's header into the next free places of the catalog. source: taken over; NULL: the
+ * shard is not there. */
+static sft_status shard_load(sft__model *model, sft__shard *shard, sft_source *source,
+                             sft_error *err) {
     sft_catalog *catalog = model->catalog;
-    sft_source *source;
     sft__open options = *model->options;
     sft__header *header = &catalog->headers[catalog->header_count];
 
     shard->file = SFT__NO_SHARD;
-    SFT_TRY(shard_open(model, shard, &source, err));
     if (source == NULL) {
         return shard_missing(model, shard, err);
     }
@@ -153,10 +153,53 @@ static sft_status shards_room(sft__model *model, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__shards_load(sft__model *model, sft_error *err) {
-    SFT_TRY(shards_room(model, err));
+/* Shards that are not in a folder: asked for together. found: room for one source each, all NULL. */
+static sft_status shards_ask(sft__model *model, const char **names, sft_source **found,
+                             sft_error *err) {
+    const sft_model_files *files = model->elsewhere;
+    sft_error e;
+
     for (size_t i = 0; i < model->shard_count; i++) {
-        SFT_TRY(shard_load(model, &model->shards[i], err));
+        names[i] = model->shards[i].name;
+    }
+    e.status = SFT_OK;
+    sft_status status = files->open(files->ctx, names, model->shard_count, found, &e);
+    if (status != SFT_OK && err != NULL) { /* a stranger's function may leave the record empty */
+        *err = e;
+        if (e.status != (int32_t)status) {
+            (void)sft__fail(err, status, "the files of the model could not be opened");
+        }
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        if (status == SFT_OK) {
+            status = shard_load(model, &model->shards[i], found[i], err);
+        } else {
+            sft_source_close(found[i]);
+        }
+    }
+    return status;
+}
+
+sft_status sft__shards_load(sft__model *model, sft_error *err) {
+    const sft_allocator *a = model->catalog->allocator;
+    const size_t count = model->shard_count;
+
+    SFT_TRY(shards_room(model, err));
+    if (model->elsewhere != NULL && count != 0) {
+        const size_t size = count * sizeof(void *); /* fits: shards_room allocated larger ones */
+        const char **names = sft__alloc(a, size);
+        sft_source **found = sft__alloc_zero(a, size);
+        const sft_status status = names == NULL || found == NULL
+                                      ? sft__fail_nomem(err, size)
+                                      : shards_ask(model, names, found, err);
+        sft__free(a, names, size);
+        sft__free(a, found, size);
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sft_source *source;
+        SFT_TRY(shard_open(model, &model->shards[i], &source, err));
+        SFT_TRY(shard_load(model, &model->shards[i], source, err));
     }
     return SFT_OK;
 }
