@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c).
+
+In a checkout the amalgamation is made by ../scripts/amalgamate.py; an sdist carries it. One extension for
+every CPython from 3.11 on (limited API), one of its own for 3.10 and for free-threaded builds.
+"""
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+import sys
+import sysconfig
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
+
+
+def amalgamate() -> None:
+    """Makes amalgamation/ anew where its sources are."""
+    if os.path.exists(SCRIPT):
+        out = os.path.join(HERE, "amalgamation")
+        subprocess.run([sys.executable, SCRIPT, "--out", out], check=True, stdout=subprocess.DEVNULL)
+    elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
+        raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
+
+
+class BuildExt(build_ext):
+    def run(self) -> None:
+        amalgamate()
+        super().run()
+
+
+class Sdist(sdist):
+    def run(self) -> None:
+        amalgamate()
+        super().run()
+
+
+class Wheel(bdist_wheel):
+    def finalize_options(self) -> None:
+        if LIMITED:
+            self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+def extension() -> Extension:
+    define = [("_FILE_OFFSET_BITS", "64"), ("SFT_STATIC", None)]
+    compile_args = ["-std=gnu11", "-O2", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    link_args = []
+    if sys.platform.startswith("linux"):
+        define.append(("_GNU_SOURCE", None))
+        link_args = ["-Wl,--version-script=src/core.map", "-pthread"]
+    if LIMITED:
+        define.append(("Py_LIMITED_API", "0x030B0000"))
+    compile_args += os.environ.get("SFT_CFLAGS", "").split()
+    link_args += os.environ.get("SFT_LDFLAGS", "").split()
+    return Extension(
+        "safetensors_c._core",
+        sources=sorted(glob.glob("src/*.c")) + ["amalgamation/sft.c"],
+        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "src/core.map"],
+        include_dirs=["amalgamation", "src"],
+        define_macros=define,
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        py_limited_api=LIMITED,
+    )
+
+
+os.chdir(HERE)
+setup(ext_modules=[extension()], cmdclass={"build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel})
