@@ -1,4 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""safetensors on libsafetensors."""
+"""safetensors on libsafetensors: the surface of the package `safetensors`, and what it lacks.
+
+Imports nothing but the extension module; the frameworks live in safetensors_c.torch, .numpy, .flax,
+.tensorflow, .paddle and .mlx, each imported when it is asked for. docs/python.md is the guide.
+"""
+from . import _core
 from ._core import *  # noqa: F401,F403
 from ._core import __version__  # noqa: F401
+
+# What is imported on first use, and from where.
+_LATER = {
+    "install": "_switch",
+    "uninstall": "_switch",
+    "installed": "_switch",
+    "save_tree": "tree",
+    "load_tree": "tree",
+}
+_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree")
+
+__all__ = sorted(
+    {name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"}
+)
+
+
+def __getattr__(name: str):  # type: ignore[no-untyped-def]
+    if name in _LATER or name in _MODULES:
+        from importlib import import_module
+
+        module = import_module("." + _LATER.get(name, name), __name__)
+        value = getattr(module, name) if name in _LATER else module
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list:
+    return sorted(set(globals()) | set(_LATER) | set(_MODULES))

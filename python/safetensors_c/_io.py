@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What saving and loading have in common in all frameworks.
+
+A framework module brings a `Frame`: how one of its tensors becomes a TensorSpec, how it is cast and moved.
+This module knows files, names, selections, digests and progress, and no framework. It may not import one.
+"""
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+
+from . import _alias, _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+SafetensorError = _core.SafetensorError
+TensorSpec = _core.TensorSpec
+
+
+class Frame:
+    """One framework, as this module needs it."""
+
+    name = ""  # what safe_open calls it
+
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
+        """TensorSpecs of all tensors, after the checks; `keep` holds what their addresses point into."""
+        raise NotImplementedError
+
+    def one(self, name: str, tensor: Any, keep: list) -> Any:
+        """The TensorSpec of one tensor, made contiguous where it is not."""
+        raise NotImplementedError
+
+    def plan_entry(self, like: Any) -> tuple[str, list[int]]:
+        """(dtype name, shape) of anything with .dtype and .shape."""
+        raise NotImplementedError
+
+    def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
+        raise NotImplementedError
+
+    def from_bytes(self, data: Any, device: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def alias(self, base: Any, view: Any) -> Any:
+        """`view` (an _alias.View) of the loaded tensor `base`; None where the framework has no views."""
+        return None
+
+
+# ---------------------------------------------------------------- saving
+
+
+def is_stream(target: Any) -> bool:
+    return not isinstance(target, (str, bytes, os.PathLike)) and hasattr(target, "write")
+
+
+def write(
+    specs: Mapping[str, Any],
+    target: Any,
+    metadata: Mapping[str, str] | None,
+    digests: str | None,
+    progress: Callable[[int, int], Any] | None,
+) -> None:
+    """All tensors to a path (all or nothing) or to a file object with write()."""
+    if digests is None and progress is None and not is_stream(target):
+        _core.serialize_file(specs, target, metadata=metadata)
+        return
+    with _core.Writer(target, specs, metadata, digests=digests) as writer:
+        total = sum(spec.data_len for spec in specs.values())
+        done = 0
+        if progress is not None:
+            progress(0, total)
+        for name in writer.order:
+            spec = specs[name]
+            writer.put(name, spec.data_ptr, spec.data_len)
+            done += spec.data_len
+            if progress is not None:
+                progress(done, total)
+        writer.finish()
+
+
+def save_stream(
+    frame: Frame,
+    target: Any,
+    plan: Mapping[str, Any],
+    produce: Callable[[str], Any],
+    metadata: Mapping[str, str] | None,
+    digests: str | None,
+    progress: Callable[[int, int], Any] | None,
+) -> None:
+    """Tensors made one at a time by produce(name), in file order; each is let go once written."""
+    entries = {
+        name: TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=0)
+        for name, (dtype, shape) in ((n, frame.plan_entry(like)) for n, like in plan.items())
+    }
+    with _core.Writer(target, entries, metadata, digests=digests) as writer:
+        total = writer.data_bytes
+        done = 0
+        if progress is not None:
+            progress(0, total)
+        for name in writer.order:
+            keep: list = []
+            spec = frame.one(name, produce(name), keep)
+            wanted = entries[name]
+            if spec.dtype != wanted.dtype or list(spec.shape) != list(wanted.shape):
+                raise ValueError(
+                    f"Key `{name}` was planned as {wanted.dtype} {list(wanted.shape)}"
+                    f" but {spec.dtype} {list(spec.shape)} was produced"
+                )
+            writer.put(name, spec.data_ptr, spec.data_len)
+            done += spec.data_len
+            del spec
+            keep.clear()
+            if progress is not None:
+                progress(done, total)
+        writer.finish()
+
+
+# ---------------------------------------------------------------- loading
+
+
+def chooser(select: Any) -> Callable[[Iterable[str]], list[str]] | None:
+    """select= as a function over all names: a glob, a predicate, or the names wanted."""
+    if select is None:
+        return None
+    if isinstance(select, str):
+        pattern = select
+        return lambda names: [n for n in names if fnmatchcase(n, pattern)]
+    if callable(select):
+        return lambda names: [n for n in names if select(n)]
+    wanted = list(select)
+
+    def exact(names: Iterable[str]) -> list[str]:
+        present = set(names)
+        for name in wanted:
+            if name not in present:
+                raise SafetensorError(f"File does not contain tensor {name}")
+        return list(dict.fromkeys(wanted))
+
+    return exact
+
+
+def renamer(rename: Any) -> Callable[[str], str]:
+    """rename= as a function: one already, or a mapping that leaves other names alone."""
+    if callable(rename):
+        return rename
+    return lambda name: rename.get(name, name)
+
+
+def rename_keys(tensors: dict[str, Any], rename: Any) -> dict[str, Any]:
+    new_name = renamer(rename)
+    out: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        new = new_name(name)
+        if not isinstance(new, str):
+            raise TypeError(f"rename of `{name}` gave {type(new)}, expected str")
+        if new in out:
+            raise ValueError(f"rename gives the name `{new}` to two tensors")
+        out[new] = tensor
+    return out
+
+
+def cast_all(frame: Frame, tensors: dict[str, Any], dtype: Any) -> None:
+    """In place in the dict. A mapping casts the names it holds; a dtype casts what is floating-point."""
+    if hasattr(dtype, "items"):
+        for name, wanted in dtype.items():
+            if name in tensors:
+                tensors[name] = frame.cast(tensors[name], wanted, only_floating=False)
+        return
+    for name, tensor in tensors.items():
+        tensors[name] = frame.cast(tensor, dtype, only_floating=True)
+
+
+def open_source(frame: Frame, source: Any, device: Any, backend: str) -> Any:
+    if not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read"):
+        source = memoryview(source.read())
+    return _core.safe_open(source, framework=frame.name, device=device, backend=backend)
+
+
+def load(
+    frame: Frame,
+    source: Any,
+    device: Any,
+    backend: str,
+    select: Any,
+    rename: Any,
+    dtype: Any,
+    verify: bool,
+    aliases: bool,
+    with_metadata: bool,
+    progress: Callable[[int, int], Any] | None,
+) -> Any:
+    """Everything behind load_file."""
+    with open_source(frame, source, device, backend) as f:
+        if verify:
+            f.verify()
+        metadata = f.metadata()
+        links = _alias.parse(metadata) if aliases and metadata else None
+        tensors = _load_open(frame, f, chooser(select), links, progress)
+    if dtype is not None:
+        cast_all(frame, tensors, dtype)
+    if rename is not None:
+        tensors = rename_keys(tensors, rename)
+    return (tensors, metadata) if with_metadata else tensors
+
+
+def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any) -> dict[str, Any]:
+    if choose is None and links is None and progress is None:
+        return f.get_tensors()
+    stored = f.offset_keys()
+    names = list(stored) if links is None else _alias.visible(stored, links)
+    if choose is not None:
+        names = choose(names)
+    needed = dict.fromkeys(links[n].of if links and n in links else n for n in names)
+    loaded: dict[str, Any] = {}
+    if progress is None:
+        for name in needed:
+            loaded[name] = f.get_tensor(name)
+    else:
+        sizes = {n: _size(f, n) for n in needed}
+        total, done = sum(sizes.values()), 0
+        progress(0, total)
+        for name in needed:
+            loaded[name] = f.get_tensor(name)
+            done += sizes[name]
+            progress(done, total)
+    if links is None:
+        return loaded
+    out = {}
+    for name in names:
+        if name in links:
+            view = links[name]
+            made = frame.alias(loaded[view.of], view)
+            if made is not None:
+                out[name] = made
+        else:
+            out[name] = loaded[name]
+    return out
+
+
+def _size(f: Any, name: str) -> int:
+    begin, end = f.get_tensor_meta(name).data_offsets
+    return end - begin

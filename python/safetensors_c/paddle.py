@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""safetensors for PaddlePaddle: save, save_file, load, load_file, save_stream."""
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import paddle
+
+from . import _alias, _io, numpy
+from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize  # noqa: F401
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, BinaryIO, Union
+
+    Path = Union[str, os.PathLike]
+
+# Format code, name of the paddle dtype, bytes per element, NumPy type of the same width.
+_TABLE = (
+    ("F64", "float64", 8, np.float64),
+    ("F32", "float32", 4, np.float32),
+    ("F16", "float16", 2, np.float16),
+    ("BF16", "bfloat16", 2, np.float16),
+    ("I64", "int64", 8, np.int64),
+    ("I32", "int32", 4, np.int32),
+    ("I16", "int16", 2, np.int16),
+    ("I8", "int8", 1, np.int8),
+    ("U8", "uint8", 1, np.uint8),
+    ("BOOL", "bool", 1, bool),
+    ("F8_E4M3", "float8_e4m3fn", 1, np.uint8),
+    ("F8_E5M2", "float8_e5m2", 1, np.uint8),
+    ("C64", "complex64", 8, np.complex64),
+)
+_TYPES = {code: getattr(paddle, name) for code, name, _, _ in _TABLE if hasattr(paddle, name)}
+_SIZE = {getattr(paddle, name): size for _, name, size, _ in _TABLE if hasattr(paddle, name)}
+NPDTYPES = {getattr(paddle, name): kind for _, name, _, kind in _TABLE if hasattr(paddle, name)}
+
+_NOT_CONTIGUOUS = (
+    "You are trying to save a non contiguous tensor: `{}` which is not allowed. It either means you"
+    " are trying to save tensors which are reference of each other in which case it's recommended to save"
+    " only the full tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to"
+    " pack it before saving."
+)
+
+
+def _version() -> tuple[int, ...]:
+    parts = []
+    for part in paddle.__version__.split(".")[:3]:
+        digits = "".join(c for c in part if c.isdigit())
+        parts.append(int(digits) if digits else 0)
+    return tuple(parts)
+
+
+# From 3.2 on paddle makes tensors over foreign memory; 0.0.0 is how it names a development build.
+_OVER_MEMORY = _version() >= (3, 2, 0) or _version() == (0, 0, 0)
+
+
+def _getdtype(dtype_str: str) -> Any:
+    return _TYPES[dtype_str]
+
+
+def _np2paddle(
+    numpy_dict: dict[str, np.ndarray], device: str = "cpu"
+) -> dict[str, paddle.Tensor]:
+    return {name: paddle.to_tensor(a, place=device) for name, a in numpy_dict.items()}
+
+
+def _paddle2np(paddle_dict: Mapping[str, paddle.Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in paddle_dict.items()}
+
+
+def _view2paddle(safeview: Iterable[tuple[str, Any]], device: str) -> dict[str, paddle.Tensor]:
+    out = {}
+    for name, v in safeview:
+        dtype, data = _getdtype(v["dtype"]), v["data"]
+        if len(data) == 0:
+            tensor = paddle.empty(v["shape"], dtype=dtype)
+        elif sys.byteorder == "big":
+            swapped = np.frombuffer(data, dtype=NPDTYPES[dtype]).byteswap()
+            tensor = paddle.base.core.frombuffer(bytearray(swapped), dtype).reshape(v["shape"])
+        else:
+            tensor = paddle.base.core.frombuffer(data, dtype).reshape(v["shape"])
+        out[name] = tensor if device == "cpu" else tensor.to(device)
+    return out
+
+
+def _to_ndarray(tensor: paddle.Tensor, name: str) -> tuple[Any, Any]:
+    """(bytes of the tensor as an array that shares its memory, what keeps that memory)."""
+    import ctypes
+
+    if not tensor.is_contiguous():
+        raise ValueError(_NOT_CONTIGUOUS.format(name))
+    if not tensor.place.is_cpu_place():
+        tensor = tensor.cpu()
+    size = _SIZE[tensor.dtype]
+    for n in tensor.shape:
+        size *= n
+    address = tensor.data_ptr()
+    if address == 0 or size == 0:
+        return np.empty(0, dtype=np.uint8), 0
+    data = np.frombuffer((ctypes.c_ubyte * size).from_address(address), dtype=np.uint8)
+    if sys.byteorder == "big":
+        data = data.view(NPDTYPES[tensor.dtype]).byteswap()
+    return data, tensor
+
+
+def _check_types(tensors: Any) -> None:
+    if not isinstance(tensors, dict):
+        raise ValueError(
+            f"Expected a dict of [str, paddle.Tensor] but received {type(tensors)}"
+        )
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, paddle.Tensor):
+            raise ValueError(
+                f"Key `{name}` is invalid, expected paddle.Tensor but received {type(tensor)}"
+            )
+
+
+def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list) -> dict[str, Any]:
+    _check_types(tensors)
+    specs = {}
+    for name, tensor in tensors.items():
+        data, owner = _to_ndarray(tensor, name)
+        keep_alive_buffer.append((data, owner))
+        specs[name] = TensorSpec(
+            dtype=str(tensor.dtype).split(".")[-1],
+            shape=tensor.shape,
+            data_ptr=data.ctypes.data,
+            data_len=data.nbytes,
+        )
+    return specs
+
+
+class _Paddle(_io.Frame):
+    name = "paddle"
+
+    def specs(
+        self, tensors: Any, keep: list, *, force_contiguous: bool = False
+    ) -> dict[str, Any]:
+        if force_contiguous and isinstance(tensors, dict):
+            _check_types(tensors)
+            tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        return _flatten(tensors, keep)
+
+    def one(self, name: str, tensor: Any, keep: list) -> Any:
+        return self.specs({name: tensor}, keep, force_contiguous=True)[name]
+
+    def plan_entry(self, like: Any) -> tuple[str, list[int]]:
+        dtype, shape = like if isinstance(like, tuple) else (like.dtype, like.shape)
+        return str(dtype).split(".")[-1], list(shape)
+
+    def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
+        dtype = _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
+        if only_floating and not (
+            tensor.is_floating_point() or tensor.dtype in (_TYPES["F8_E4M3"], _TYPES["F8_E5M2"])
+        ):
+            return tensor
+        return tensor.cast(dtype)
+
+    def alias(self, base: Any, view: _alias.View) -> Any:
+        if view.dtype not in _TYPES:
+            raise SafetensorError(f"alias `{view.name}` has the unknown dtype {view.dtype}")
+        flat = np.array(_to_ndarray(base.contiguous(), view.name)[0])
+        code = view.dtype if view.dtype in numpy._TYPES else "U16" if view.dtype == "BF16" else "U8"
+        shown = _alias.View(view.name, view.of, code, view.shape, view.stride, view.offset)
+        data = bytearray(np.ascontiguousarray(numpy._FRAME.alias(flat, shown)))
+        entry = {"dtype": view.dtype, "shape": view.shape, "data": data}
+        return _view2paddle([(view.name, entry)], "cpu")[view.name]
+
+
+_FRAME = _Paddle()
+
+
+def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a safetensors file with these tensors."""
+    keep: list = []
+    return serialize(_flatten(tensors, keep), metadata=metadata)
+
+
+def save_file(
+    tensors: dict[str, paddle.Tensor],
+    filename: Path | BinaryIO,
+    metadata: dict[str, str] | None = None,
+    *,
+    force_contiguous: bool = False,
+    digests: str | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+) -> None:
+    """Saves tensors to a path, all or nothing, or to an object with write().
+
+    force_contiguous: pack strided tensors instead of refusing them. digests, progress: see
+    safetensors_c.torch.save_file.
+    """
+    keep: list = []
+    specs = _FRAME.specs(tensors, keep, force_contiguous=force_contiguous)
+    _io.write(specs, filename, metadata, digests, progress)
+
+
+def save_stream(
+    plan: Mapping[str, Any],
+    produce: Callable[[str], paddle.Tensor],
+    filename: Path | BinaryIO,
+    metadata: dict[str, str] | None = None,
+    *,
+    digests: str | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+) -> None:
+    """Saves tensors that are made one at a time, with the memory of one."""
+    _io.save_stream(_FRAME, filename, plan, produce, metadata, digests, progress)
+
+
+def load(data: Any, device: str = "cpu") -> dict[str, paddle.Tensor]:
+    """Tensors from the bytes of a file."""
+    if _OVER_MEMORY:
+        return _view2paddle(deserialize(data), device)
+    return _np2paddle(numpy.load(data), device)
+
+
+def load_file(
+    filename: Any,
+    device: str = "cpu",
+    *,
+    backend: str = "mmap",
+    select: Any = None,
+    rename: Any = None,
+    dtype: Any = None,
+    verify: bool = False,
+    aliases: bool = True,
+    with_metadata: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Any:
+    """Tensors of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
+    return _io.load(
+        _FRAME,
+        filename,
+        device,
+        backend,
+        select,
+        rename,
+        dtype,
+        verify,
+        aliases,
+        with_metadata,
+        progress,
+    )

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""save_tree and load_tree: nested dicts, lists, tuples and scalars around tensors, without pickle.
+
+The tensors are ordinary tensors of the file, named by their path; what is around them is JSON with tagged
+types in the metadata key "sft.tree" (docs/tree.md is its description, which `safetensors convert` follows,
+too). What load_tree returns equals what save_tree was given, types included; what JSON with these tags
+cannot hold is refused by name, never changed in silence.
+"""
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections import OrderedDict
+from importlib import import_module
+
+from ._core import SafetensorError, safe_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+KEY = "sft.tree"
+VERSION = 1
+MAX_DEPTH = 200
+TAG = "$"
+_EXACT = 1 << 53  # integers below this are exact in any JSON reader
+
+_MODULES = {
+    "pt": "torch",
+    "torch": "torch",
+    "pytorch": "torch",
+    "np": "numpy",
+    "numpy": "numpy",
+    "jax": "flax",
+    "flax": "flax",
+    "tf": "tensorflow",
+    "tensorflow": "tensorflow",
+    "paddle": "paddle",
+    "mlx": "mlx",
+}
+
+
+class _Where:
+    """The path to a value, for messages and names."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[str, ...] = ()) -> None:
+        self.parts = parts
+
+    def child(self, part: object) -> _Where:
+        return _Where((*self.parts, str(part)))
+
+    def __str__(self) -> str:
+        return ".".join(self.parts) or "the top"
+
+
+def _module(framework: str) -> Any:
+    if framework not in _MODULES:
+        raise SafetensorError(f"framework {framework} is invalid")
+    return import_module("." + _MODULES[framework], __package__)
+
+
+def _loaded(name: str, attribute: str) -> Any:
+    """A class of a framework if the program has imported it; nothing is imported here."""
+    module = sys.modules.get(name)
+    return getattr(module, attribute, None) if module is not None else None
+
+
+def _tensor_kinds() -> list[tuple[str, type]]:
+    kinds = (
+        ("pt", "torch", "Tensor"),
+        ("np", "numpy", "ndarray"),
+        ("flax", "jax", "Array"),
+        ("tf", "tensorflow", "Tensor"),
+        ("tf", "tensorflow", "Variable"),
+        ("paddle", "paddle", "Tensor"),
+        ("mlx", "mlx.core", "array"),
+    )
+    found = ((frame, _loaded(module, cls)) for frame, module, cls in kinds)
+    return [(frame, cls) for frame, cls in found if isinstance(cls, type)]
+
+
+# ---------------------------------------------------------------- to JSON
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.kinds = _tensor_kinds()
+        self.generic = _loaded("numpy", "generic")
+        self.torch_dtype = _loaded("torch", "dtype")
+        self.torch_size = _loaded("torch", "Size")
+        self.tensors: dict[str, Any] = {}
+        self.names: dict[int, str] = {}  # id of a tensor seen before
+        self.framework: str | None = None
+        self.open: set[int] = set()  # ids of the containers above
+
+    def value(self, x: Any, at: _Where) -> Any:
+        kind = type(x)
+        if x is None or kind is bool or kind is str:
+            return x
+        if kind is int:
+            return x if -_EXACT < x < _EXACT else {TAG: "int", "v": str(x)}
+        if kind is float:
+            return {TAG: "float", "v": repr(x)}
+        if kind is complex:
+            return {TAG: "complex", "v": [repr(x.real), repr(x.imag)]}
+        if kind is bytes:
+            return {TAG: "bytes", "v": base64.b64encode(x).decode("ascii")}
+        if kind in (list, tuple, dict, OrderedDict, set, frozenset) or kind is self.torch_size:
+            return self.container(x, kind, at)
+        for framework, cls in self.kinds:
+            if isinstance(x, cls):
+                return self.tensor(x, framework, at)
+        if self.generic is not None and isinstance(x, self.generic):
+            return self.numpy_scalar(x, at)
+        if self.torch_dtype is not None and kind is self.torch_dtype:
+            return {TAG: "torch.dtype", "v": str(x).split(".")[-1]}
+        raise TypeError(f"save_tree cannot keep {kind} (at {at})")
+
+    def container(self, x: Any, kind: type, at: _Where) -> Any:
+        if id(x) in self.open:
+            raise ValueError(f"save_tree: the value at {at} contains itself")
+        if len(at.parts) >= MAX_DEPTH:
+            raise ValueError(f"save_tree: nested deeper than {MAX_DEPTH} (at {at})")
+        self.open.add(id(x))
+        try:
+            return self.inner(x, kind, at)
+        finally:
+            self.open.discard(id(x))
+
+    def inner(self, x: Any, kind: type, at: _Where) -> Any:
+        if kind is dict or kind is OrderedDict:
+            if kind is dict and TAG not in x and all(type(k) is str for k in x):
+                return {k: self.value(v, at.child(k)) for k, v in x.items()}
+            pairs = []
+            for k, v in x.items():
+                if type(k) not in (str, int, bool, float, bytes, tuple, type(None), frozenset):
+                    raise TypeError(f"save_tree cannot keep a key of {type(k)} (at {at})")
+                pairs.append([self.value(k, at.child("key")), self.value(v, at.child(k))])
+            return {TAG: "dict" if kind is dict else "odict", "v": pairs}
+        items = [self.value(v, at.child(i)) for i, v in enumerate(x)]
+        if kind is list:
+            return items
+        if kind in (set, frozenset):
+            items.sort(key=lambda item: json.dumps(item, sort_keys=True))
+        name = "torch.Size" if kind is self.torch_size else kind.__name__
+        return {TAG: name, "v": items}
+
+    def numpy_scalar(self, x: Any, at: _Where) -> Any:
+        name = x.dtype.name
+        if x.dtype.kind in "biu":
+            return {TAG: "numpy", "dtype": name, "v": str(int(x))}
+        if name in ("float16", "float32", "float64"):
+            return {TAG: "numpy", "dtype": name, "v": repr(float(x))}
+        if name in ("complex64", "complex128"):
+            z = complex(x)
+            return {TAG: "numpy", "dtype": name, "v": [repr(z.real), repr(z.imag)]}
+        raise TypeError(f"save_tree cannot keep a NumPy scalar of {name} (at {at})")
+
+    def tensor(self, x: Any, framework: str, at: _Where) -> Any:
+        if self.framework is None:
+            self.framework = framework
+        elif self.framework != framework:
+            raise TypeError(
+                f"save_tree: tensors of two frameworks, {self.framework} and {framework} (at {at})"
+            )
+        name = self.names.get(id(x))
+        if name is None:
+            name = ".".join(at.parts) or "tensor"
+            base, n = name, 1
+            while name in self.tensors or name == "__metadata__" or name.startswith("sft.storage."):
+                n += 1
+                name = f"{base}#{n}"
+            self.tensors[name] = x
+            self.names[id(x)] = name
+        return {TAG: "tensor", "v": name}
+
+
+def dump(tree: Any) -> tuple[str, dict[str, Any], str | None]:
+    """(JSON text, {name: tensor}, framework of the tensors) of a tree."""
+    encoder = _Encoder()
+    value = encoder.value(tree, _Where())
+    text = json.dumps(
+        {"version": VERSION, "tree": value}, ensure_ascii=False, separators=(",", ":")
+    )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        raise ValueError(f"save_tree: a string has a lone surrogate: {e}") from None
+    return text, encoder.tensors, encoder.framework
+
+
+# ---------------------------------------------------------------- from JSON
+
+
+def _bad(what: str) -> SafetensorError:
+    return SafetensorError(f"metadata {KEY}: {what}")
+
+
+def _float(text: Any) -> float:
+    if not isinstance(text, str):
+        raise _bad("a number is not written as a string")
+    try:
+        return float(text)
+    except ValueError:
+        raise _bad(f"{text!r} is not a number") from None
+
+
+def _complex(pair: Any) -> complex:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise _bad("a complex number is not a pair")
+    return complex(_float(pair[0]), _float(pair[1]))
+
+
+def _int(text: Any) -> int:
+    if not isinstance(text, str) or len(text) > 4000 or not text.lstrip("-").isdecimal():
+        raise _bad("an integer is not written in decimal")
+    return int(text)
+
+
+class _Decoder:
+    def __init__(self, get: Callable[[str], Any]) -> None:
+        self.get = get
+
+    def value(self, x: Any, depth: int = 0) -> Any:
+        if depth > MAX_DEPTH:
+            raise _bad(f"nested deeper than {MAX_DEPTH}")
+        if isinstance(x, list):
+            return [self.value(v, depth + 1) for v in x]
+        if not isinstance(x, dict):
+            if type(x) is float:
+                raise _bad("a bare number with a fraction")
+            return x
+        if TAG not in x:
+            return {k: self.value(v, depth + 1) for k, v in x.items()}
+        return self.tagged(x[TAG], x.get("v"), x, depth)
+
+    def tagged(self, tag: Any, v: Any, node: dict[str, Any], depth: int) -> Any:
+        if tag == "tensor":
+            if not isinstance(v, str):
+                raise _bad("a tensor without a name")
+            return self.get(v)
+        if tag == "float":
+            return _float(v)
+        if tag == "int":
+            return _int(v)
+        if tag == "complex":
+            return _complex(v)
+        if tag == "bytes":
+            return _bytes(v)
+        if tag == "numpy":
+            return _numpy_scalar(node.get("dtype"), v)
+        if tag == "torch.dtype":
+            return _torch_dtype(v)
+        if not isinstance(v, list):
+            raise _bad(f"{tag!r} without a list")
+        if tag in ("dict", "odict"):
+            return self.pairs(v, depth, dict if tag == "dict" else OrderedDict)
+        items = [self.value(item, depth + 1) for item in v]
+        try:
+            return _sequence(tag)(items)
+        except TypeError as e:
+            raise _bad(str(e)) from None
+
+    def pairs(self, v: list, depth: int, kind: type) -> Any:
+        out = kind()
+        for pair in v:
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise _bad("a dict entry is not a pair")
+            key = self.value(pair[0], depth + 1)
+            try:
+                out[key] = self.value(pair[1], depth + 1)
+            except TypeError as e:
+                raise _bad(str(e)) from None
+        return out
+
+
+def _sequence(tag: Any) -> Callable[[list], Any]:
+    if tag == "tuple":
+        return tuple
+    if tag == "set":
+        return set
+    if tag == "frozenset":
+        return frozenset
+    if tag == "torch.Size":
+        size: Callable[[list], Any] = import_module("torch").Size
+        return size
+    raise _bad(f"unknown tag {tag!r}")
+
+
+def _bytes(v: Any) -> bytes:
+    try:
+        return base64.b64decode(v, validate=True)
+    except (TypeError, ValueError):
+        raise _bad("bytes that are no base64") from None
+
+
+def _numpy_scalar(dtype: Any, v: Any) -> Any:
+    import numpy as np
+
+    kinds = {"bool": bool, "complex64": _complex, "complex128": _complex}
+    kinds.update({f"float{n}": _float for n in (16, 32, 64)})
+    kinds.update({f"{s}int{n}": _int for s in ("", "u") for n in (8, 16, 32, 64)})
+    if not isinstance(dtype, str) or dtype not in kinds:
+        raise _bad(f"a NumPy scalar of {dtype!r}")
+    try:
+        if dtype == "bool":
+            return np.bool_(_int(v) != 0)
+        return np.dtype(dtype).type(kinds[dtype](v))
+    except OverflowError as e:
+        raise _bad(str(e)) from None
+
+
+def _torch_dtype(v: Any) -> Any:
+    torch = import_module("torch")
+    dtype = getattr(torch, v, None) if isinstance(v, str) else None
+    if not isinstance(dtype, torch.dtype):
+        raise _bad(f"no torch dtype {v!r}")
+    return dtype
+
+
+def parse(text: str, get: Callable[[str], Any]) -> Any:
+    """The tree of a JSON text; get(name) gives its tensors, once per place they are at."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise _bad(str(e)) from None
+    if not isinstance(document, dict) or "tree" not in document:
+        raise _bad("no tree in it")
+    if document.get("version") != VERSION:
+        raise _bad(f"version {document.get('version')!r}, this is version {VERSION}")
+    return _Decoder(get).value(document["tree"])
+
+
+# ---------------------------------------------------------------- files
+
+
+def save_tree(
+    tree: Any,
+    filename: Any,
+    metadata: dict[str, str] | None = None,
+    *,
+    framework: str | None = None,
+    **options: Any,
+) -> None:
+    """Saves a tree of dicts, lists, tuples, sets and scalars around tensors of one framework.
+
+    Scalars: None, bool, int, float, complex, str, bytes, NumPy scalars, torch.dtype; also OrderedDict and
+    torch.Size. A tensor that is at two places is stored once and is one tensor again after load_tree.
+    framework: needed only when the tree may hold no tensor. options: those of save_file (force_contiguous,
+    shared, digests, progress ...). Tensors of torch that share memory are stored as views ("alias").
+    TypeError names the place of what cannot be kept; ValueError: a value that contains itself.
+    """
+    text, tensors, found = dump(tree)
+    module = _module(found or framework or "np")
+    notes = dict(metadata or {})
+    if KEY in notes:
+        raise ValueError(f"the metadata key {KEY} is taken by the tree")
+    notes[KEY] = text
+    if module.__name__.endswith(".torch"):
+        options = {"force_contiguous": True, "shared": "alias", **options}
+    module.save_file(tensors, filename, notes, **options)
+
+
+def load_tree(
+    filename: Any, framework: str = "pt", *, with_metadata: bool = False, **options: Any
+) -> Any:
+    """The tree of a file that save_tree (or `safetensors convert`) wrote, with tensors of `framework`.
+
+    options: those of load_file (device, backend, verify, dtype, progress). with_metadata: return (tree,
+    the rest of the metadata). SafetensorError when the file holds no tree or a malformed one. Nothing in
+    a file can make this run code.
+    """
+    for taken in ("select", "rename"):
+        if taken in options:
+            raise TypeError(f"load_tree takes no {taken}=")
+    tensors, metadata = _module(framework).load_file(filename, with_metadata=True, **options)
+    if not metadata or KEY not in metadata:
+        raise SafetensorError(f"the file holds no tree (no metadata key {KEY})")
+
+    def get(name: str) -> Any:
+        if name not in tensors:
+            raise _bad(f"the file lacks its tensor `{name}`")
+        return tensors[name]
+
+    tree = parse(metadata[KEY], get)
+    rest = {k: v for k, v in metadata.items() if not k.startswith("sft.")}
+    return (tree, rest) if with_metadata else tree
