@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * base/pool.c - the caller's set of worker threads. A batch is a counter of indexes; idle workers and the
- * calling thread take the next index until none is left. Several batches may be in the list at once.
+ * calling thread take the next index until none is left. Several batches may be in the list at once: those
+ * that a caller waits for come first, those in the background (base/pool.h) last.
  */
+#include "base/pool.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/thread.h"
@@ -10,45 +12,33 @@
 
 enum { POOL_MAX_THREADS = 1024, POOL_DEFAULT_MAX = 64 };
 
-typedef struct batch {
-    struct batch *next;
-    void (*fn)(void *ctx, size_t index);
-    void *ctx;
-    size_t count;
-    size_t taken;
-    size_t finished;
-} batch;
-
 struct sft_pool {
     const sft_allocator *allocator;
     sft__mutex lock;
     sft__cond changed; /* a batch was added or finished, or the pool stops */
-    batch *batches;    /* those with indexes left to take */
+    sft__batch *batches; /* those with indexes left to take; in the background ones last */
     sft__thread *threads;
     size_t thread_count; /* beside the caller */
     size_t thread_capacity;
     bool stopping;
 };
 
-/* Takes and runs indexes of b until none is left. Called and returns with the lock held. */
-static void work_on(sft_pool *pool, batch *b) {
-    while (b->taken < b->count) {
-        const size_t index = b->taken++;
-        if (b->taken == b->count) {
-            for (batch **link = &pool->batches; *link != NULL; link = &(*link)->next) {
-                if (*link == b) {
-                    *link = b->next;
-                    break;
-                }
+/* Takes and runs one index of b, which has some left. Called and returns with the lock held. */
+static void work_on(sft_pool *pool, sft__batch *b) {
+    const size_t index = b->taken++;
+    if (b->taken == b->count) {
+        for (sft__batch **link = &pool->batches; *link != NULL; link = &(*link)->next) {
+            if (*link == b) {
+                *link = b->next;
+                break;
             }
         }
-        sft__mutex_unlock(&pool->lock);
-        b->fn(b->ctx, index);
-        sft__mutex_lock(&pool->lock);
-        if (++b->finished == b->count) {
-            sft__cond_broadcast(&pool->changed);
-            return; /* b belongs to the caller that waits for it: not to be touched again */
-        }
+    }
+    sft__mutex_unlock(&pool->lock);
+    b->fn(b->ctx, index);
+    sft__mutex_lock(&pool->lock);
+    if (++b->finished == b->count) {
+        sft__cond_broadcast(&pool->changed); /* from here on b belongs to whoever waits for it */
     }
 }
 
@@ -144,9 +134,18 @@ static sft_pool *mutable_pool(const sft_pool *pool) {
     return p;
 }
 
+static void finish(sft_pool *p, sft__batch *b) {
+    while (b->taken < b->count) {
+        work_on(p, b);
+    }
+    while (b->finished < b->count) {
+        sft__cond_wait(&p->changed, &p->lock);
+    }
+}
+
 void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index), void *ctx) {
     sft_pool *p = mutable_pool(pool);
-    batch b = {NULL, fn, ctx, count, 0, 0};
+    sft__batch b = {NULL, fn, ctx, count, 0, 0};
 
     if (p == NULL || p->thread_count == 0 || count < 2) {
         for (size_t i = 0; i < count; i++) {
@@ -158,9 +157,36 @@ void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size
     b.next = p->batches;
     p->batches = &b;
     sft__cond_broadcast(&p->changed);
-    work_on(p, &b);
-    while (b.finished < b.count) {
-        sft__cond_wait(&p->changed, &p->lock);
-    }
+    finish(p, &b);
     sft__mutex_unlock(&p->lock);
+}
+
+void sft__pool_add(const sft_pool *pool, sft__batch *b, size_t more) {
+    sft_pool *p = mutable_pool(pool);
+
+    if (p == NULL || p->thread_count == 0 || more == 0) {
+        return;
+    }
+    sft__mutex_lock(&p->lock);
+    if (b->taken == b->count) {
+        sft__batch **link = &p->batches;
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
+        *link = b;
+        b->next = NULL;
+    }
+    b->count += more;
+    sft__cond_broadcast(&p->changed);
+    sft__mutex_unlock(&p->lock);
+}
+
+void sft__pool_wait(const sft_pool *pool, sft__batch *b) {
+    sft_pool *p = mutable_pool(pool);
+
+    if (p != NULL && p->thread_count > 0) {
+        sft__mutex_lock(&p->lock);
+        finish(p, b);
+        sft__mutex_unlock(&p->lock);
+    }
 }
