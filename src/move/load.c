@@ -177,30 +177,9 @@ static sft_status plan(load_work *w, sft_error *err) {
 
 /* ---------------------------------------------------------------- running */
 
-/* Whole pages directly, from the page of the first byte to that of the last, or to the last whole
- * one of the file; the rest through the cache. What lies around the job is the run's margin: only
- * its first and last job have odd ends. */
 static sft_status read_range(load_work *w, const load_job *job, sft_error *err) {
-    sft__load_source *s = &w->loaded->sources[job->source];
-    const sft_source *source = source_of(w, job->source);
-    const uint64_t file_pages = sft_source_size(source) & ~(uint64_t)PAGE_MASK;
-    const uint64_t end = job->offset + job->size;
-    uint8_t *dst = w->base + (size_t)job->at;
-    uint64_t from = job->offset;
-
-    if (s->direct >= 0 && !atomic_load_explicit(&s->refused, memory_order_relaxed)) {
-        const uint64_t a = job->offset & ~(uint64_t)PAGE_MASK;
-        uint64_t b = (end + PAGE_MASK) & ~(uint64_t)PAGE_MASK; /* a file is far from 2^64 long */
-        b = b < file_pages ? b : file_pages;
-        if (b > a && sft__fd_read_direct(s->direct, a, dst - (job->offset - a), (size_t)(b - a))) {
-            from = b < end ? b : end;
-        } else if (b > a) {
-            atomic_store_explicit(&s->refused, true, memory_order_relaxed);
-        }
-    }
-    return from == end ? SFT_OK
-                       : sft_source_read(source, from, dst + (size_t)(from - job->offset),
-                                         (size_t)(end - from), err);
+    return sft__load_read(&w->loaded->sources[job->source], source_of(w, job->source), job->offset,
+                          job->size, w->base + (size_t)job->at, err);
 }
 
 static sft_status run_tensor(load_work *w, const load_job *job, sft_error *err) {
@@ -276,7 +255,7 @@ static void open_sources(sft_loaded *l, const sft_load_options *o) {
         s->direct = -1;
         if (s->wanted > 0) {
             sft__load_choose(s, source, o->strategy, o->alignment != 0);
-            s->stamped = sft__fd_stamp(sft_source_descriptor(source), &s->stamp);
+            sft__load_stamp(s, source);
         }
     }
 }
@@ -286,15 +265,9 @@ static sft_status close_sources(sft_loaded *l, sft_status status, sft_error *err
     for (size_t i = 0; i < l->source_count; i++) {
         sft__load_source *s = &l->sources[i];
         const sft_source *source = sft_catalog_source_at(l->catalog, i);
-        sft__stamp now;
         sft__fd_close_direct(s->direct);
         s->direct = -1;
-        if (atomic_load_explicit(&s->refused, memory_order_relaxed)) {
-            s->choice.strategy = SFT_STRATEGY_READ;
-            s->choice.reason = "direct reads were refused, the page cache was used";
-        }
-        if (status == SFT_OK && s->stamped && sft__fd_stamp(sft_source_descriptor(source), &now) &&
-            (now.size != s->stamp.size || now.mtime_ns != s->stamp.mtime_ns)) {
+        if (status == SFT_OK && sft__load_changed(s, source)) {
             status = sft__fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
                                sft_source_name(source));
         }
@@ -421,13 +394,7 @@ uint64_t sft_loaded_bytes(const sft_loaded *loaded) {
 
 sft_strategy sft_loaded_strategy(const sft_loaded *loaded, size_t file, const char **reason) {
     const sft_file *f = sft_catalog_file_at(loaded->catalog, file);
-    const sft_strategy_choice *c = f != NULL ? &loaded->sources[f->source].choice : NULL;
-    const bool used = c != NULL && c->reason != NULL;
-
-    if (reason != NULL) {
-        *reason = used ? c->reason : "nothing of the file was wanted";
-    }
-    return used ? c->strategy : SFT_STRATEGY_AUTO;
+    return sft__load_told(f != NULL ? &loaded->sources[f->source] : NULL, reason);
 }
 
 void sft_loaded_free(sft_loaded *loaded) {

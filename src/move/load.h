@@ -37,4 +37,16 @@ typedef struct sft__load_source {
 void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strategy wanted,
                       bool aligned);
 
+/* A range that lies in the source, in the way chosen. If that is DIRECT, dst equals offset modulo
+ * SFT__DIRECT_ALIGN, and its pages belong to this read, odd ends included. */
+sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
+                          uint64_t size, uint8_t *dst, sft_error *err);
+
+/* Takes down size and time; whether they differ since (false if not known). */
+void sft__load_stamp(sft__load_source *s, const sft_source *source);
+bool sft__load_changed(const sft__load_source *s, const sft_source *source);
+
+/* How it is, or was, read, and why; s NULL, or nothing wanted of it: AUTO. reason may be NULL. */
+sft_strategy sft__load_told(const sft__load_source *s, const char **reason);
+
 #endif

@@ -58,6 +58,52 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
     s->choice.reason = reason;
 }
 
+/* Whole pages directly, from the page of the first byte to that of the last, or to the last whole
+ * one of the file; the rest through the cache. */
+sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
+                          uint64_t size, uint8_t *dst, sft_error *err) {
+    const uint64_t mask = SFT__DIRECT_ALIGN - 1;
+    const uint64_t file_pages = sft_source_size(source) & ~mask;
+    const uint64_t end = offset + size;
+    uint64_t from = offset;
+
+    if (s->direct >= 0 && !atomic_load_explicit(&s->refused, memory_order_relaxed)) {
+        const uint64_t a = offset & ~mask;
+        uint64_t b = (end + mask) & ~mask; /* a file is far from 2^64 long */
+        b = b < file_pages ? b : file_pages;
+        if (b > a && sft__fd_read_direct(s->direct, a, dst - (offset - a), (size_t)(b - a))) {
+            from = b < end ? b : end;
+        } else if (b > a) {
+            atomic_store_explicit(&s->refused, true, memory_order_relaxed);
+        }
+    }
+    return from == end ? SFT_OK
+                       : sft_source_read(source, from, dst + (size_t)(from - offset),
+                                         (size_t)(end - from), err);
+}
+
+void sft__load_stamp(sft__load_source *s, const sft_source *source) {
+    s->stamped = sft__fd_stamp(sft_source_descriptor(source), &s->stamp);
+}
+
+bool sft__load_changed(const sft__load_source *s, const sft_source *source) {
+    sft__stamp now;
+    return s->stamped && sft__fd_stamp(sft_source_descriptor(source), &now) &&
+           (now.size != s->stamp.size || now.mtime_ns != s->stamp.mtime_ns);
+}
+
+sft_strategy sft__load_told(const sft__load_source *s, const char **reason) {
+    const bool used = s != NULL && s->choice.reason != NULL;
+    const bool refused = used && atomic_load_explicit(&s->refused, memory_order_relaxed);
+
+    if (reason != NULL) {
+        *reason = refused ? "direct reads were refused, the page cache was used"
+                  : used  ? s->choice.reason
+                          : "nothing of the file was wanted";
+    }
+    return refused ? SFT_STRATEGY_READ : used ? s->choice.strategy : SFT_STRATEGY_AUTO;
+}
+
 sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_strategy wanted,
                                sft_strategy_choice *out, sft_error *err) {
     sft__load_source s;
