@@ -19,8 +19,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = ["base", "format", "layout", "io", "catalog", "move"]
-PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "load.h", "digest.h",
-          "edit.h", "extend.h"]
+PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "load.h", "stream.h",
+          "digest.h", "edit.h", "extend.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')
 DEFINE = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)")

@@ -20,6 +20,7 @@
 #include <sft/read.h>
 #include <sft/region.h>
 #include <sft/source.h>
+#include <sft/stream.h>
 #include <sft/types.h>
 #include <sft/write.h>
 
