@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# check_symbols.sh STATIC_LIBRARY SHARED_LIBRARY - what the built libraries define, export and need.
+# check_symbols.sh STATIC_LIBRARY SHARED_LIBRARY [HEADER NEEDED] - what the built libraries define, export and need.
 #
 #   1. every global symbol of the static library starts with sft_
 #   2. the shared library exports only sft_[a-z0-9]...: nothing private, nothing foreign
@@ -9,10 +9,13 @@
 #   4. the shared library needs libc (libpthread, libm, the loader) alone
 #   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O, no allocation of its own
 #   6. the stripped shared library has at most SIZE_LIMIT bytes (default 250,000, which is said of gcc)
-# Prints each offence and exits 1.
+# For a wing: HEADER is its public header (3), NEEDED a pattern of the libraries it may need (4); 5 and 6 are
+# the core's. Prints each offence and exits 1.
 set -u
 static=$1
 shared=$2
+wing=${3:-}
+needed=${4:-}
 cd "$(dirname "$0")/.." || exit 4
 LIMIT=${SIZE_LIMIT:-250000}
 faults=0
@@ -37,9 +40,17 @@ while read -r name; do
 done < <(grep -vE '^sft_[a-z0-9]' "$tmp/exported")
 
 # 3
-cat include/sft/*.h | tr '\n' ' ' | grep -oE 'SFT_API[^;{]*' | grep -oE '\bsft_[a-z0-9_]+ *\(' |
+if [ -n "$wing" ]; then
+    headers=$wing
+else
+    # the wings' headers are theirs
+    headers=$(printf '%s\n' include/sft/*.h | grep -vE '/(import|remote|cuda|mpi)\.h$')
+fi
+# shellcheck disable=SC2086
+cat $headers | tr '\n' ' ' | grep -oE 'SFT_API[^;{]*' | grep -oE '\bsft_[a-z0-9_]+ *\(' |
     grep -oE 'sft_[a-z0-9_]+' | sort -u >"$tmp/mentioned"
-cat include/sft/*.h | tr '\n' ' ' | grep -oE 'SFT_API[^;{]*\(' | sed -E 's/\(.*//' |
+# shellcheck disable=SC2086
+cat $headers | tr '\n' ' ' | grep -oE 'SFT_API[^;{]*\(' | sed -E 's/\(.*//' |
     grep -oE 'sft_[a-z0-9_]+ *$' | tr -d ' ' | sort -u >"$tmp/declared"
 while read -r name; do
     fault "declared in a public header, but not exported: $name"
@@ -53,10 +64,16 @@ if command -v readelf >/dev/null 2>&1; then
     while read -r name; do
         fault "shared library needs $name"
     done < <(readelf -d "$shared" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -vE '^(libc|libpthread|libm)\.so|^ld-|^ld64|^libgcc_s')
+        grep -vE "^(libc|libpthread|libm${needed:+|$needed})\.so|^ld-|^ld64|^libgcc_s")
     readelf -d "$shared" | grep -qE 'BIND_NOW|NOW' || fault "shared library: not linked with -z now"
     readelf -lW "$shared" | grep -q 'GNU_RELRO' || fault "shared library: no RELRO"
     readelf -lW "$shared" | awk '/GNU_STACK/ { print $(NF-1) }' | grep -q 'E' && fault "executable stack"
+fi
+
+if [ -n "$wing" ]; then
+    echo "$(wc -l <"$tmp/defined") symbols defined, $(wc -l <"$tmp/exported") exported, $faults faults"
+    [ "$faults" -eq 0 ]
+    exit
 fi
 
 # 5
