@@ -1,26 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * module.c - the extension module safetensors_c._core: what it exports and its state. Read core.h first.
+ * module.c - the extension module safetensors_c._core: what it exports, and its state. Read core.h first.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "core.h"
 
-#include "sft.h"
+core_state *core_state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+PyObject *core_once(PyObject **slot, PyObject *fresh)
+{
+    PyObject *none = NULL;
+    if (__atomic_compare_exchange_n(slot, &none, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        return fresh;
+    }
+    Py_DECREF(fresh);
+    return none;
+}
+
+#define CALL(name) ((PyCFunction)(void (*)(void))(name))
+static PyMethodDef methods[] = {
+    {"serialize", CALL(core_serialize), METH_VARARGS | METH_KEYWORDS,
+     "serialize(tensor_dict, metadata=None, *, digests=None, progress=None)\n--\n\nA file as bytes."},
+    {"serialize_file", CALL(core_serialize_file), METH_VARARGS | METH_KEYWORDS,
+     "serialize_file(tensor_dict, filename, metadata=None, *, durable=False, digests=None, sidecar=False, "
+     "new_only=False, data_alignment=None, progress=None)\n--\n\nWrites a file; it appears at once or not at all."},
+    {"serialize_fd", CALL(core_serialize_fd), METH_VARARGS | METH_KEYWORDS,
+     "serialize_fd(tensor_dict, fd, metadata=None, *, digests=None, progress=None)\n--\n\n"
+     "Writes a file as a stream into a descriptor."},
+    {"deserialize", CALL(core_deserialize), METH_VARARGS | METH_KEYWORDS,
+     "deserialize(bytes)\n--\n\n[(name, {'shape': ..., 'dtype': ..., 'data': bytearray}), ...]"},
+    {"_safe_open_handle", CALL(core_safe_open_handle), METH_VARARGS | METH_KEYWORDS,
+     "_safe_open_handle(f, framework, device='cpu', *, backend='mmap')\n--\n\nsafe_open of a file object."},
+    {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type != NULL && name != NULL && PyModule_AddObjectRef(module, name, type) < 0) {
+        Py_CLEAR(type);
+    }
+    return (PyTypeObject *)type;
+}
 
 static int module_exec(PyObject *module)
 {
-    return PyModule_AddStringConstant(module, "__version__", SFT_VERSION_STRING);
+    core_state *s = core_state_of(module);
+
+    s->error = core_error_class();
+    s->converters = PyDict_New();
+    if (s->error == NULL || s->converters == NULL ||
+        PyModule_AddObjectRef(module, "SafetensorError", s->error) < 0 ||
+        PyModule_AddObjectRef(module, "_converters", s->converters) < 0 ||
+        PyModule_AddStringConstant(module, "__version__", SFT_VERSION_STRING) < 0) {
+        return -1;
+    }
+    s->memory_type = add_type(module, &core_memory_spec, NULL);
+    s->view_type = add_type(module, &core_view_spec, NULL);
+    s->handle_type = add_type(module, &core_handle_spec, "safe_open");
+    s->slice_type = add_type(module, &core_slice_spec, "PySafeSlice");
+    s->meta_type = add_type(module, &core_meta_spec, "TensorMeta");
+    s->spec_type = add_type(module, &core_spec_spec, "TensorSpec");
+    return s->memory_type == NULL || s->view_type == NULL || s->handle_type == NULL || s->slice_type == NULL ||
+                   s->meta_type == NULL || s->spec_type == NULL
+               ? -1
+               : 0;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    core_state *s = core_state_of(module);
+
+    Py_VISIT(s->error);
+    Py_VISIT(s->converters);
+    Py_VISIT(s->memory_type);
+    Py_VISIT(s->view_type);
+    Py_VISIT(s->handle_type);
+    Py_VISIT(s->slice_type);
+    Py_VISIT(s->meta_type);
+    Py_VISIT(s->spec_type);
+    Py_VISIT(s->torch_from_dlpack);
+    Py_VISIT(s->numpy_ndarray);
+    for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {
+        Py_VISIT(s->torch_dtype[i]);
+        Py_VISIT(s->numpy_dtype[i]);
+    }
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    core_state *s = core_state_of(module);
+
+    Py_CLEAR(s->error);
+    Py_CLEAR(s->converters);
+    Py_CLEAR(s->memory_type);
+    Py_CLEAR(s->view_type);
+    Py_CLEAR(s->handle_type);
+    Py_CLEAR(s->slice_type);
+    Py_CLEAR(s->meta_type);
+    Py_CLEAR(s->spec_type);
+    Py_CLEAR(s->torch_from_dlpack);
+    Py_CLEAR(s->numpy_ndarray);
+    for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {
+        Py_CLEAR(s->torch_dtype[i]);
+        Py_CLEAR(s->numpy_dtype[i]);
+    }
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    core_state *s = core_state_of(module);
+
+    (void)module_clear(module);
+    /* In a child its threads do not exist, and joining them would wait for ever. */
+    if (s->pool != NULL && s->pool_process == core_process()) {
+        sft_pool_free(s->pool);
+        s->pool = NULL;
+    }
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, module_exec},
+    {Py_mod_exec, (void *)module_exec},
+#if defined(Py_mod_multiple_interpreters)
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if defined(Py_GIL_DISABLED) && defined(Py_mod_gil)
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    .m_base = PyModuleDef_HEAD_INIT,
+    PyModuleDef_HEAD_INIT,
     .m_name = "safetensors_c._core",
+    .m_doc = "safetensors on libsafetensors: the part in C.",
+    .m_size = sizeof(core_state),
+    .m_methods = methods,
     .m_slots = slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__core(void)

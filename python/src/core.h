@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * core.h - what the files of the extension share. All state hangs on the module or on objects; what is
+ * shared between threads is either immutable, counted with atomics, or swapped in whole with a
+ * compare-and-exchange, so the extension runs without the GIL too. The library is reached through its
+ * public interface alone (sft.h, the amalgamated <sft/...>).
+ *
+ * core_memory and core_file are plain C with a count of their own: a tensor may outlive the interpreter's
+ * thread that made it, and its deleter must not need the GIL.
+ */
+#ifndef SFT_PYTHON_CORE_H
+#define SFT_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "sft.h"
+
+struct core_state;
+
+#define CORE_MAX_RANK 64
+
+#if defined(Py_GIL_DISABLED)
+#define CORE_BEGIN_LOCKED(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define CORE_END_LOCKED() Py_END_CRITICAL_SECTION()
+#else
+#define CORE_BEGIN_LOCKED(object) {
+#define CORE_END_LOCKED() }
+#endif
+
+/* Py_SETREF is not for the limited API. */
+#define CORE_SET(variable, value)          \
+    do {                                   \
+        PyObject *core_old_ = (variable);  \
+        (variable) = (value);              \
+        Py_DECREF(core_old_);              \
+    } while (0)
+
+/* ---------------------------------------------------------------- memory.c */
+
+typedef enum core_memory_kind {
+    CORE_HEAP = 1,  /* malloc */
+    CORE_PAGES = 2, /* anonymous pages, huge where the system has them */
+    CORE_MAP = 3,   /* a private copy-on-write mapping of a file */
+    CORE_VIEW = 4   /* the buffer of a Python object */
+} core_memory_kind;
+
+typedef struct core_memory {
+    size_t refs; /* atomic */
+    unsigned char *base;
+    size_t size;
+    core_memory_kind kind;
+    bool readonly;
+    Py_buffer view; /* CORE_VIEW */
+} core_memory;
+
+/* Writable memory of its own, not cleared for sure; NULL without an exception when there is none. */
+core_memory *core_memory_new(size_t size);
+/* A private mapping of the first `size` bytes; NULL with an exception set. */
+core_memory *core_memory_map(struct core_state *state, int fd, size_t size, const char *name);
+core_memory *core_memory_view(PyObject *object);
+core_memory *core_memory_keep(core_memory *memory);
+void core_memory_drop(core_memory *memory); /* needs no GIL; NULL is fine */
+/* The Python object that lends the memory through the buffer protocol. */
+PyObject *core_memory_object(struct core_state *state, core_memory *memory);
+extern PyType_Spec core_memory_spec;
+
+/* pages_posix.c, pages_win.c: NULL or -1 on failure with errno (GetLastError) untouched. */
+void *core_pages_map(int fd, size_t size, int *shorter);
+void core_pages_unmap(void *base, size_t size);
+void *core_pages_new(size_t size);
+void core_pages_free(void *base, size_t size);
+void core_pages_huge(void *base, size_t size); /* a hint for memory that somebody else allocated */
+long core_process(void);
+
+/* ---------------------------------------------------------------- file.c */
+
+/* An open catalog with its mappings. Counted; dropped with the GIL held. */
+typedef struct core_file {
+    size_t refs; /* atomic */
+    sft_catalog *catalog;
+    core_memory *bytes;  /* what a catalog in memory lies in */
+    core_memory **maps;  /* one per source, made on first use */
+    PyObject **lenders;  /* the Python objects that lend them */
+    size_t sources;
+} core_file;
+
+core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, const char *doing);
+core_file *core_file_keep(core_file *file);
+void core_file_drop(core_file *file);
+/* Where the tensor's bytes lie in writable memory of the process, mapped if needed. memory, lender:
+ * borrowed from the file. False with an exception. */
+bool core_file_data(struct core_state *state, core_file *file, const sft_tensor *tensor,
+                    unsigned char **data, core_memory **memory, PyObject **lender);
+bool core_file_can_map(core_file *file, const sft_tensor *tensor);
+
+/* ---------------------------------------------------------------- module state */
+
+typedef enum core_framework {
+    CORE_TORCH = 0,
+    CORE_NUMPY = 1,
+    CORE_TENSORFLOW = 2,
+    CORE_FLAX = 3,
+    CORE_MLX = 4,
+    CORE_PADDLE = 5,
+    CORE_FRAMEWORKS = 6
+} core_framework;
+
+typedef struct core_state {
+    PyObject *error;
+    PyTypeObject *memory_type;
+    PyTypeObject *handle_type;
+    PyTypeObject *slice_type;
+    PyTypeObject *view_type;
+    PyTypeObject *spec_type;
+    PyTypeObject *meta_type;
+    PyTypeObject *writer_type;
+    PyObject *converters; /* dict: framework name -> callable(array, device) */
+    /* Looked up when first needed; from then on constant. */
+    PyObject *torch_from_dlpack;
+    PyObject *torch_dtype[SFT_DTYPE_COUNT + 1];
+    PyObject *numpy_ndarray;
+    PyObject *numpy_dtype[SFT_DTYPE_COUNT + 1];
+    sft_pool *pool;   /* atomic */
+    long pool_process; /* atomic: who made it */
+} core_state;
+
+core_state *core_state_of(PyObject *module);
+/* The value of a slot that is filled once; `fresh` is taken over. Borrowed. */
+PyObject *core_once(PyObject **slot, PyObject *fresh);
+PyObject *core_import_attribute(const char *module, const char *name);
+/* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
+const sft_pool *core_pool(core_state *state);
+
+/* ---------------------------------------------------------------- error.c */
+
+#define CORE_SERIALIZING "Error while serializing"
+
+PyObject *core_error_class(void);
+/* Raises for a status: SafetensorError with "<doing>: <text>", or MemoryError, KeyboardInterrupt ...;
+ * returns NULL. doing may be NULL. */
+PyObject *core_raise(core_state *state, const sft_error *err, const char *doing);
+PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...);
+/* The reference's sentence for a status. */
+const char *core_reference_text(int32_t status);
+
+/* ---------------------------------------------------------------- tensor.c, torch.c */
+
+typedef struct core_place {
+    unsigned char *data;
+    core_memory *memory;
+    PyObject *lender; /* of memory; NULL: made when needed */
+} core_place;
+
+int core_framework_find(const char *name, Py_ssize_t len); /* -1: none */
+extern const char *const core_framework_name[CORE_FRAMEWORKS];
+
+/* A tensor of the framework over memory that it keeps alive. shape in elements. device: NULL is the CPU.
+ */
+PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device, const sft_dtype *dtype,
+                      const uint64_t *shape, uint32_t rank, const core_place *place);
+PyObject *core_shape_tuple(const uint64_t *shape, size_t rank);
+PyObject *core_shape_list(const uint64_t *shape, size_t rank);
+PyObject *core_name(const sft_tensor *tensor);
+
+/* Capsules over many tensors come from one slab. */
+typedef struct core_slab core_slab;
+core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory);
+void core_slab_drop(core_slab *slab);
+PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
+                            uint32_t rank, unsigned char *data);
+bool core_torch_ready(core_state *state);
+
+/* ---------------------------------------------------------------- load.c */
+
+/* What a long operation needs to be stopped by Ctrl-C and to tell its progress: the caller's thread takes
+ * the GIL back for a moment now and then. */
+typedef struct core_watch {
+    sft_control control;
+    PyThreadState *thread;
+    unsigned long caller;
+    PyObject *progress; /* callable(done, total) or NULL */
+    bool failed;        /* an exception is set */
+    int64_t last;       /* when Python was last asked */
+} core_watch;
+
+void core_watch_begin(core_watch *watch, PyObject *progress); /* releases the GIL */
+void core_watch_end(core_watch *watch);                       /* takes it back */
+/* After the end: raises what the callback raised, or the error. */
+PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err, const char *doing);
+
+typedef struct core_wish {
+    core_framework framework;
+    PyObject *device;
+    PyObject *names;    /* NULL: all */
+    PyObject *progress; /* NULL or callable */
+    bool owned;         /* in memory of our own */
+    sft_strategy strategy;
+} core_wish;
+
+PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
+/* One tensor, owned: read, not mapped. */
+PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish);
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress);
+
+/* ---------------------------------------------------------------- args.c */
+
+/* The parameters of a function: the first `positional` may be given by position, the first `required` must
+ * be given. `doc`: as in "safe_open.__new__()". Values are borrowed, NULL where not given. */
+typedef struct core_signature {
+    const char *name;
+    const char *const *parameters;
+    Py_ssize_t count, positional, required;
+} core_signature;
+
+bool core_parse(const core_signature *signature, PyObject *args, PyObject *kwargs, PyObject **values);
+/* A string among others: -2 with an exception, -1 if it is none of them. choices ends with NULL. */
+int core_choice(PyObject *value, const char *argument, const char *const *choices);
+PyObject *core_none(PyObject *value); /* NULL for None */
+
+/* ---------------------------------------------------------------- handle.c, slice.c, save.c ... */
+
+extern PyType_Spec core_handle_spec;
+extern PyType_Spec core_slice_spec;
+extern PyType_Spec core_view_spec;
+extern PyType_Spec core_spec_spec;
+extern PyType_Spec core_meta_spec;
+extern PyType_Spec core_writer_spec;
+
+PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
+                         core_framework framework, PyObject *device, bool owned);
+PyObject *core_view_new(core_state *state, PyObject *handle, int what);
+PyObject *core_meta_new(core_state *state, core_file *file, const sft_tensor *tensor);
+const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
+
+PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_reopen(PyObject *module, PyObject *args);
+PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
+
+/* Format dtype by the name that frameworks call it by ("float32"), or by the format's; NULL: none. */
+const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len);
+/* A Python int that is no bool-like surprise: -1 with an exception set as the reference raises it. */
+bool core_u64(PyObject *value, uint64_t *out);
+/* Types: TypeError "argument 'x': 'int' object is not an instance of 'str'". */
+PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wanted);
+
+/* One entry of a dict of TensorSpecs; borrows from both objects. */
+bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out);
+/* A str from a path-like object, with the reference's TypeErrors. New reference. */
+PyObject *core_path(PyObject *object);
+/* What was given to write: a TensorSpec, or any object with a buffer. Release in every case. */
+typedef struct core_bytes {
+    const void *data;
+    uint64_t size;
+    Py_buffer view; /* obj NULL: none held */
+} core_bytes;
+bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out);
+void core_bytes_release(core_bytes *bytes);
+/* "crc32c", "sha256" or a sequence of them. */
+bool core_digests(PyObject *value, uint32_t *out);
+/* A sequence of numbers: *out is to be freed. */
+bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank);
+
+/* The entries of a metadata dict as the library wants them. The dict must stay. */
+typedef struct core_metadata {
+    sft_metadata_entry *entries; /* NULL: none given */
+    size_t count;
+} core_metadata;
+bool core_metadata_read(PyObject *metadata, core_metadata *out);
+void core_metadata_free(core_metadata *metadata);
+
+typedef struct core_handle {
+    PyObject_HEAD
+    core_state *state;
+    core_file *file; /* NULL: closed */
+    PyObject *source;
+    PyObject *device; /* NULL: cpu */
+    PyObject *backend;
+    core_framework framework;
+    bool owned; /* pread */
+} core_handle;
+
+#endif

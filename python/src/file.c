@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * file.c - an open catalog: from a path (a file, an index, a folder of shards), from bytes, or from a file
+ * object. Its sources are mapped when the first tensor asks for it, from the descriptor that was opened
+ * and checked, so a file replaced by rename meanwhile does not matter. Read core.h first.
+ */
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static core_file *make(sft_catalog *catalog)
+{
+    core_file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        sft_catalog_close(catalog);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    file->refs = 1;
+    file->catalog = catalog;
+    file->sources = sft_catalog_source_count(catalog);
+    file->maps = calloc(file->sources + 1, sizeof *file->maps);
+    file->lenders = calloc(file->sources + 1, sizeof *file->lenders);
+    if (file->maps == NULL || file->lenders == NULL) {
+        core_file_drop(file);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return file;
+}
+
+core_file *core_file_keep(core_file *file)
+{
+    __atomic_fetch_add(&file->refs, 1, __ATOMIC_RELAXED);
+    return file;
+}
+
+void core_file_drop(core_file *file)
+{
+    if (file == NULL || __atomic_fetch_sub(&file->refs, 1, __ATOMIC_ACQ_REL) != 1) {
+        return;
+    }
+    for (size_t i = 0; i < file->sources; i++) {
+        if (file->lenders != NULL) {
+            Py_XDECREF(file->lenders[i]);
+        }
+        if (file->maps != NULL) {
+            core_memory_drop(file->maps[i]);
+        }
+    }
+    free(file->maps);
+    free(file->lenders);
+    sft_catalog_close(file->catalog);
+    core_memory_drop(file->bytes);
+    free(file);
+}
+
+static core_file *open_path(core_state *state, PyObject *text, const char *doing)
+{
+    Py_ssize_t len = 0;
+    const char *path = PyUnicode_AsUTF8AndSize(text, &len);
+    sft_catalog *catalog;
+    sft_error err;
+    sft_status status;
+
+    if (path == NULL) {
+        /* Surrogates of a name that is not UTF-8. */
+        PyErr_Clear();
+        return (core_file *)core_raise_text(state, SFT_E_PATH, NULL, "Path %R is not valid UTF-8", text);
+    }
+    if (strlen(path) != (size_t)len) {
+        PyErr_SetString(PyExc_ValueError, "embedded null byte");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = sft_catalog_open(&catalog, path, NULL, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        if (err.sys == ENOENT || err.sys == ENOTDIR) {
+            PyErr_Format(PyExc_FileNotFoundError, "No such file or directory: %U", text);
+            return NULL;
+        }
+        return (core_file *)core_raise(state, &err, doing);
+    }
+    return make(catalog);
+}
+
+static core_file *open_bytes(core_state *state, PyObject *object, const char *doing)
+{
+    core_memory *memory = core_memory_view(object);
+    core_file *file;
+    sft_catalog *catalog;
+    sft_error err;
+    sft_status status;
+
+    if (memory == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = sft_catalog_open_memory(&catalog, memory->base, memory->size, NULL, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        core_memory_drop(memory);
+        return (core_file *)core_raise(state, &err, doing);
+    }
+    file = make(catalog);
+    if (file == NULL) {
+        core_memory_drop(memory);
+        return NULL;
+    }
+    file->bytes = memory;
+    return file;
+}
+
+/* A file object: by its descriptor if that is a regular file, else by reading it to its end. */
+static core_file *open_object(core_state *state, PyObject *object, const char *doing)
+{
+    PyObject *number = PyObject_CallMethod(object, "fileno", NULL);
+    PyObject *bytes;
+    core_file *file;
+
+    if (number != NULL) {
+        long fd = PyLong_AsLong(number);
+        sft_catalog *catalog;
+        sft_error err;
+        sft_status status;
+        Py_DECREF(number);
+        if (fd == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        status = sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
+        Py_END_ALLOW_THREADS
+        if (status == SFT_OK) {
+            return make(catalog);
+        }
+        if (status != SFT_E_NOT_REGULAR) {
+            return (core_file *)core_raise(state, &err, doing);
+        }
+    } else {
+        PyErr_Clear();
+    }
+    bytes = PyObject_CallMethod(object, "read", NULL);
+    if (bytes == NULL) {
+        return NULL;
+    }
+    file = open_bytes(state, bytes, doing);
+    Py_DECREF(bytes);
+    return file;
+}
+
+PyObject *core_path(PyObject *object)
+{
+    PyObject *path = PyOS_FSPath(object);
+
+    if (path == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+        PyErr_Clear();
+        if (type != NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         "argument 'filename': expected str, bytes or os.PathLike object, not %U", type);
+            Py_DECREF(type);
+        }
+    }
+    if (path != NULL && !PyUnicode_Check(path)) {
+        core_wrong_type("filename", path, "str");
+        Py_CLEAR(path);
+    }
+    return path;
+}
+
+core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, const char *doing)
+{
+    PyObject *path;
+    core_file *file;
+
+    *name = NULL;
+    if (PyObject_CheckBuffer(source)) {
+        file = open_bytes(state, source, doing);
+        *name = file != NULL ? Py_NewRef(source) : NULL;
+        return file;
+    }
+    if (!PyUnicode_Check(source)) {
+        int readable = PyObject_HasAttrString(source, "read") && !PyObject_HasAttrString(source, "__fspath__");
+        if (readable) {
+            file = open_object(state, source, doing);
+            *name = file != NULL ? Py_NewRef(source) : NULL;
+            return file;
+        }
+    }
+    path = core_path(source);
+    if (path == NULL) {
+        return NULL;
+    }
+    file = open_path(state, path, doing);
+    if (file == NULL) {
+        Py_DECREF(path);
+    } else {
+        *name = path;
+    }
+    return file;
+}
+
+/* ---------------------------------------------------------------- where bytes lie */
+
+bool core_file_can_map(core_file *file, const sft_tensor *tensor)
+{
+    return tensor->piece_count == 1 && tensor->pieces[0].strides == NULL &&
+           (file->bytes != NULL ||
+            sft_source_descriptor(sft_catalog_source_at(file->catalog, tensor->pieces[0].source)) >= 0);
+}
+
+/* The mapping of a source; two threads may make one each, then the first stays. */
+static core_memory *map_source(core_state *state, core_file *file, size_t index)
+{
+    core_memory *now = __atomic_load_n(&file->maps[index], __ATOMIC_ACQUIRE);
+    core_memory *fresh;
+
+    if (now != NULL) {
+        return now;
+    }
+    if (file->bytes != NULL) {
+        fresh = core_memory_keep(file->bytes);
+    } else {
+        const sft_source *source = sft_catalog_source_at(file->catalog, index);
+        fresh = core_memory_map(state, sft_source_descriptor(source), (size_t)sft_source_size(source),
+                                sft_source_name(source));
+        if (fresh == NULL) {
+            return NULL;
+        }
+    }
+    if (!__atomic_compare_exchange_n(&file->maps[index], &now, fresh, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        core_memory_drop(fresh);
+        return now;
+    }
+    return fresh;
+}
+
+bool core_file_data(core_state *state, core_file *file, const sft_tensor *tensor, unsigned char **data,
+                    core_memory **memory, PyObject **lender)
+{
+    const sft_piece *piece = &tensor->pieces[0];
+    core_memory *m = map_source(state, file, piece->source);
+    PyObject *lent;
+
+    if (m == NULL) {
+        return false;
+    }
+    lent = __atomic_load_n(&file->lenders[piece->source], __ATOMIC_ACQUIRE);
+    if (lent == NULL) {
+        lent = core_memory_object(state, m);
+        if (lent == NULL) {
+            return false;
+        }
+        lent = core_once(&file->lenders[piece->source], lent);
+    }
+    *data = m->base + piece->offset; /* inside: the catalog checked it against the size that is mapped */
+    *memory = m;
+    *lender = lent;
+    return true;
+}
+
+const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name)
+{
+    Py_ssize_t len;
+    const char *utf8;
+    const sft_tensor *tensor;
+
+    if (!PyUnicode_Check(name)) {
+        return (const sft_tensor *)core_wrong_type("name", name, "str");
+    }
+    utf8 = PyUnicode_AsUTF8AndSize(name, &len);
+    if (utf8 == NULL) {
+        return NULL;
+    }
+    tensor = sft_catalog_find(file->catalog, utf8, (size_t)len);
+    if (tensor == NULL) {
+        core_raise_text(state, SFT_E_NOT_FOUND, utf8, "File does not contain tensor %U", name);
+    }
+    return tensor;
+}

@@ -1,0 +1,794 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * handle.c - safe_open: an open file, and what can be asked of it. Every method takes a count on the file for
+ * as long as it runs, so another thread may close the handle meanwhile. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- opening */
+
+/* The digits after "cuda:". */
+static bool device_index(const char *digits)
+{
+    uint64_t value = 0;
+
+    if (*digits == 0) {
+        PyErr_SetString(PyExc_ValueError, "cannot parse integer from empty string");
+        return false;
+    }
+    for (const char *p = digits; *p != 0; p++) {
+        if (*p < '0' || *p > '9') {
+            PyErr_SetString(PyExc_ValueError, "invalid digit found in string");
+            return false;
+        }
+        if (value > (SIZE_MAX - 9) / 10) {
+            PyErr_SetString(PyExc_ValueError, "number too large to fit in target type");
+            return false;
+        }
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    return true;
+}
+
+/* *out: NULL for the CPU, else what the framework is told. Owned. */
+static bool parse_device(core_state *state, PyObject *value, PyObject **out)
+{
+    static const char *const kinds[] = {"cuda", "npu", "xpu", "xla", "mlu", "musa", "hpu", NULL};
+    PyObject *text;
+    const char *name;
+    bool done = false;
+
+    *out = NULL;
+    if (value == NULL || value == Py_None) {
+        return true;
+    }
+    if (PyLong_Check(value)) {
+        *out = Py_NewRef(value);
+        return true;
+    }
+    text = PyUnicode_Check(value) || PyObject_HasAttrString(value, "type") ? PyObject_Str(value) : NULL;
+    name = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (name == NULL) {
+        Py_XDECREF(text);
+        if (!PyErr_Occurred()) {
+            core_raise_text(state, SFT_E_ARG, NULL, "device %S is invalid", value);
+        }
+        return false;
+    }
+    if (strcmp(name, "cpu") == 0) {
+        done = true;
+    } else if (strcmp(name, "mps") == 0 || strcmp(name, "mps:0") == 0) {
+        *out = PyUnicode_FromString("mps");
+        done = *out != NULL;
+    } else if (strncmp(name, "mps:", 4) == 0) {
+        core_raise_text(state, SFT_E_ARG, NULL, "device %U is invalid: only mps or mps:0 is supported", text);
+    } else {
+        size_t i = 0, len = 0;
+        for (; kinds[i] != NULL; i++) {
+            len = strlen(kinds[i]);
+            if (strncmp(name, kinds[i], len) == 0 && (name[len] == 0 || name[len] == ':')) {
+                break;
+            }
+        }
+        if (kinds[i] == NULL) {
+            core_raise_text(state, SFT_E_ARG, NULL, "device %U is invalid", text);
+        } else if (name[len] == 0) {
+            *out = PyUnicode_FromFormat("%s:0", name);
+            done = *out != NULL;
+        } else if (device_index(name + len + 1)) {
+            *out = Py_NewRef(text);
+            done = true;
+        }
+    }
+    Py_DECREF(text);
+    return done;
+}
+
+enum { OPEN_FILENAME, OPEN_FRAMEWORK, OPEN_DEVICE, OPEN_BACKEND, OPEN_COUNT };
+static const char *const open_parameters[] = {"filename", "framework", "device", "backend"};
+static const core_signature open_signature = {"safe_open.__new__", open_parameters, OPEN_COUNT, 3, 2};
+static const char *const backends[] = {"mmap", "pread", NULL};
+
+/* Fills a fresh handle from the arguments. */
+static bool open_into(core_handle *h, PyObject **v)
+{
+    core_state *state = h->state;
+    Py_ssize_t len = 0;
+    const char *framework;
+    int backend = 0, found;
+
+    if (!PyUnicode_Check(v[OPEN_FRAMEWORK])) {
+        return core_wrong_type("framework", v[OPEN_FRAMEWORK], "str") != NULL;
+    }
+    framework = PyUnicode_AsUTF8AndSize(v[OPEN_FRAMEWORK], &len);
+    if (framework == NULL) {
+        return false;
+    }
+    found = core_framework_find(framework, len);
+    if (found < 0) {
+        return core_raise_text(state, SFT_E_ARG, NULL, "framework %U is invalid", v[OPEN_FRAMEWORK]) != NULL;
+    }
+    h->framework = (core_framework)found;
+    if (v[OPEN_BACKEND] != NULL) {
+        backend = core_choice(v[OPEN_BACKEND], "backend", backends);
+        if (backend == -1) {
+            core_raise_text(state, SFT_E_ARG, NULL,
+                            "backend \"%U\" is invalid (expected one of: \"mmap\", \"pread\")", v[OPEN_BACKEND]);
+        }
+        if (backend < 0) {
+            return false;
+        }
+    }
+    if (!parse_device(state, v[OPEN_DEVICE], &h->device)) {
+        return false;
+    }
+    if (h->device != NULL && h->framework != CORE_TORCH && h->framework != CORE_PADDLE) {
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Device %S is not supported for framework %s",
+                               h->device, core_framework_name[h->framework]) != NULL;
+    }
+    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, "Error while deserializing header");
+    if (h->file == NULL) {
+        return false;
+    }
+    /* Nobody writes into the bytes of an immutable object. */
+    h->owned = backend == 1 || (h->file->bytes != NULL && h->file->bytes->readonly);
+    h->backend = PyUnicode_FromString(backends[backend]);
+    return h->backend != NULL;
+}
+
+static PyObject *open_values(core_state *state, PyObject **values)
+{
+    core_handle *h = PyObject_New(core_handle, state->handle_type);
+
+    if (h == NULL) {
+        return NULL;
+    }
+    h->state = state;
+    h->file = NULL;
+    h->source = NULL;
+    h->device = NULL;
+    h->backend = NULL;
+    h->owned = false;
+    h->framework = CORE_NUMPY;
+    if (!open_into(h, values)) {
+        Py_DECREF(h);
+        return NULL;
+    }
+    return (PyObject *)h;
+}
+
+static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *values[OPEN_COUNT];
+    core_state *state = PyType_GetModuleState(type);
+
+    if (state == NULL || !core_parse(&open_signature, args, kwargs, values)) {
+        return NULL;
+    }
+    return open_values(state, values);
+}
+
+PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"f", "framework", "device", "backend"};
+    static const core_signature signature = {"_safe_open_handle.__new__", parameters, OPEN_COUNT, 3, 2};
+    PyObject *values[OPEN_COUNT], *result;
+    PyObject *name = NULL;
+
+    if (!core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    /* A file that has a name is opened by it, as the reference does; others are read. */
+    if (PyObject_HasAttrString(values[0], "name")) {
+        name = PyObject_GetAttrString(values[0], "name");
+        if (name != NULL && PyUnicode_Check(name)) {
+            values[0] = name;
+        }
+        PyErr_Clear();
+    }
+    result = open_values(core_state_of(module), values);
+    Py_XDECREF(name);
+    return result;
+}
+
+PyObject *core_reopen(PyObject *module, PyObject *args)
+{
+    PyObject *values[OPEN_COUNT];
+
+    if (PyTuple_Size(args) != OPEN_COUNT) {
+        PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 arguments");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < OPEN_COUNT; i++) {
+        values[i] = PyTuple_GetItem(args, i);
+    }
+    return open_values(core_state_of(module), values);
+}
+
+static void handle_dealloc(PyObject *self)
+{
+    core_handle *h = (core_handle *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    core_file_drop(h->file);
+    Py_XDECREF(h->source);
+    Py_XDECREF(h->device);
+    Py_XDECREF(h->backend);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* The file with a count of one more, or NULL and "File is closed". */
+static core_file *enter(core_handle *h)
+{
+    core_file *file = NULL;
+
+    CORE_BEGIN_LOCKED(h);
+    if (h->file != NULL) {
+        file = core_file_keep(h->file);
+    }
+    CORE_END_LOCKED();
+    if (file == NULL) {
+        core_raise_text(h->state, SFT_E_STATE, NULL, "File is closed");
+    }
+    return file;
+}
+
+static PyObject *handle_close(PyObject *self, PyObject *ignored)
+{
+    core_handle *h = (core_handle *)self;
+    core_file *file;
+
+    (void)ignored;
+    CORE_BEGIN_LOCKED(h);
+    file = h->file;
+    h->file = NULL;
+    CORE_END_LOCKED();
+    core_file_drop(file);
+    Py_RETURN_NONE;
+}
+
+static PyObject *handle_enter(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *handle_exit(PyObject *self, PyObject *args)
+{
+    return handle_close(self, args);
+}
+
+static PyObject *get_closed(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((core_handle *)self)->file == NULL);
+}
+
+/* ---------------------------------------------------------------- names */
+
+static int by_name(const void *a, const void *b)
+{
+    const sft_tensor *x = *(const sft_tensor *const *)a, *y = *(const sft_tensor *const *)b;
+    size_t least = x->name_len < y->name_len ? x->name_len : y->name_len;
+    int order = memcmp(x->name, y->name, least);
+    return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
+}
+
+static PyObject *names(core_file *file, bool sorted)
+{
+    size_t count = sft_catalog_count(file->catalog);
+    const sft_tensor **tensors = malloc((count + 1) * sizeof *tensors);
+    PyObject *list;
+
+    if (tensors == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (size_t i = 0; i < count; i++) {
+        tensors[i] = sft_catalog_at(file->catalog, i);
+    }
+    if (sorted) {
+        size_t i = 1;
+        while (i < count && by_name(&tensors[i - 1], &tensors[i]) < 0) {
+            i++;
+        }
+        if (i < count) {
+            qsort((void *)tensors, count, sizeof *tensors, by_name);
+        }
+    }
+    list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *name = core_name(tensors[i]);
+        if (name == NULL || PyList_SetItem(list, (Py_ssize_t)i, name) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    free((void *)tensors);
+    return list;
+}
+
+static PyObject *handle_keys(PyObject *self, PyObject *ignored)
+{
+    core_file *file = enter((core_handle *)self);
+    PyObject *list = file != NULL ? names(file, true) : NULL;
+    (void)ignored;
+    core_file_drop(file);
+    return list;
+}
+
+static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored)
+{
+    core_file *file = enter((core_handle *)self);
+    PyObject *list = file != NULL ? names(file, false) : NULL;
+    (void)ignored;
+    core_file_drop(file);
+    return list;
+}
+
+static PyObject *handle_iter(PyObject *self)
+{
+    PyObject *list = handle_keys(self, NULL);
+    PyObject *iterator = list != NULL ? PyObject_GetIter(list) : NULL;
+    Py_XDECREF(list);
+    return iterator;
+}
+
+static Py_ssize_t handle_length(PyObject *self)
+{
+    core_file *file = enter((core_handle *)self);
+    Py_ssize_t count = file != NULL ? (Py_ssize_t)sft_catalog_count(file->catalog) : -1;
+    core_file_drop(file);
+    return count;
+}
+
+static int handle_contains(PyObject *self, PyObject *name)
+{
+    core_file *file = enter((core_handle *)self);
+    int result = -1;
+
+    if (file != NULL) {
+        Py_ssize_t len = 0;
+        const char *utf8 = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+        PyErr_Clear();
+        result = utf8 != NULL && sft_catalog_find(file->catalog, utf8, (size_t)len) != NULL;
+        core_file_drop(file);
+    }
+    return result;
+}
+
+static bool add_metadata(core_file *file, size_t index, PyObject *dict)
+{
+    size_t count = sft_catalog_metadata_count(file->catalog, index);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *key, *value;
+        size_t key_len, value_len;
+        PyObject *k, *v;
+        bool done;
+        if (sft_catalog_metadata_at(file->catalog, index, i, &key, &key_len, &value, &value_len) != SFT_OK) {
+            break;
+        }
+        k = PyUnicode_FromStringAndSize(key, (Py_ssize_t)key_len);
+        v = PyUnicode_FromStringAndSize(value, (Py_ssize_t)value_len);
+        /* Of several files that have a key, the first is heard. */
+        done = k != NULL && v != NULL;
+        if (done) {
+            int there = PyDict_Contains(dict, k);
+            done = there > 0 || (there == 0 && PyDict_SetItem(dict, k, v) == 0);
+        }
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+        if (!done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *handle_metadata(PyObject *self, PyObject *ignored)
+{
+    core_file *file = enter((core_handle *)self);
+    PyObject *dict = NULL;
+
+    (void)ignored;
+    if (file == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sft_catalog_file_count(file->catalog); i++) {
+        if (!sft_catalog_file_at(file->catalog, i)->has_metadata) {
+            continue;
+        }
+        if (dict == NULL && (dict = PyDict_New()) == NULL) {
+            break;
+        }
+        if (!add_metadata(file, i, dict)) {
+            Py_CLEAR(dict);
+            break;
+        }
+    }
+    core_file_drop(file);
+    if (dict == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return dict;
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor)
+{
+    core_wish wish = {h->framework, h->device, NULL, NULL, true, SFT_STRATEGY_AUTO};
+    core_place place;
+
+    if (h->owned || !core_file_can_map(file, tensor)) {
+        return core_load_one(h->state, file, tensor, &wish);
+    }
+    if (!core_file_data(h->state, file, tensor, &place.data, &place.memory, &place.lender)) {
+        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
+            return NULL;
+        }
+        PyErr_Clear(); /* a file system that cannot map */
+        return core_load_one(h->state, file, tensor, &wish);
+    }
+    return core_tensor(h->state, h->framework, h->device, tensor->dtype, tensor->shape, tensor->rank, &place);
+}
+
+static const char *const name_parameters[] = {"name"};
+
+/* The file, and the tensor whose name is the only argument. */
+static core_file *enter_named(PyObject *self, const char *function, PyObject *args, PyObject *kwargs,
+                              const sft_tensor **tensor)
+{
+    core_signature signature = {function, name_parameters, 1, 1, 1};
+    core_handle *h = (core_handle *)self;
+    core_file *file;
+    PyObject *name;
+
+    if (!core_parse(&signature, args, kwargs, &name)) {
+        return NULL;
+    }
+    file = enter(h);
+    if (file == NULL) {
+        return NULL;
+    }
+    *tensor = core_find(h->state, file, name);
+    if (*tensor == NULL) {
+        core_file_drop(file);
+        return NULL;
+    }
+    return file;
+}
+
+static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    const sft_tensor *tensor;
+    core_file *file = enter_named(self, "safe_open.get_tensor", args, kwargs, &tensor);
+    PyObject *result;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    result = one((core_handle *)self, file, tensor);
+    core_file_drop(file);
+    return result;
+}
+
+static PyObject *handle_subscript(PyObject *self, PyObject *name)
+{
+    core_file *file = enter((core_handle *)self);
+    const sft_tensor *tensor;
+    PyObject *result = NULL;
+    Py_ssize_t len = 0;
+    const char *utf8;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    utf8 = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    tensor = utf8 != NULL ? sft_catalog_find(file->catalog, utf8, (size_t)len) : NULL;
+    if (tensor != NULL) {
+        result = one((core_handle *)self, file, tensor);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetObject(PyExc_KeyError, name);
+    }
+    core_file_drop(file);
+    return result;
+}
+
+static PyObject *handle_get(PyObject *self, PyObject *args)
+{
+    PyObject *name, *fallback = Py_None;
+    int there;
+
+    if (!PyArg_ParseTuple(args, "O|O:get", &name, &fallback)) {
+        return NULL;
+    }
+    there = handle_contains(self, name);
+    if (there < 0) {
+        return NULL;
+    }
+    return there ? handle_subscript(self, name) : Py_NewRef(fallback);
+}
+
+static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_handle *h = (core_handle *)self;
+    const sft_tensor *tensor;
+    core_file *file = enter_named(self, "safe_open.get_slice", args, kwargs, &tensor);
+    PyObject *result;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    result = core_slice_new(h->state, file, tensor, h->framework, h->device, h->owned);
+    core_file_drop(file);
+    return result;
+}
+
+static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    const sft_tensor *tensor;
+    core_file *file = enter_named(self, "safe_open.get_tensor_meta", args, kwargs, &tensor);
+    PyObject *result;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    result = core_meta_new(((core_handle *)self)->state, file, tensor);
+    core_file_drop(file);
+    return result;
+}
+
+static const char *const strategies[] = {"auto", "map", "read", "direct", NULL};
+
+static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"names", "owned", "strategy", "progress"};
+    static const core_signature signature = {"safe_open.get_tensors", parameters, 4, 1, 0};
+    core_handle *h = (core_handle *)self;
+    core_wish wish = {h->framework, h->device, NULL, NULL, h->owned, SFT_STRATEGY_AUTO};
+    PyObject *values[4], *result;
+    core_file *file;
+
+    if (!core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    wish.names = values[0] != NULL ? core_none(values[0]) : NULL;
+    wish.progress = values[3] != NULL ? core_none(values[3]) : NULL;
+    if (values[1] != NULL && values[1] != Py_None) {
+        int owned = PyObject_IsTrue(values[1]);
+        if (owned < 0) {
+            return NULL;
+        }
+        wish.owned = owned != 0;
+    }
+    if (values[2] != NULL && values[2] != Py_None) {
+        int strategy = core_choice(values[2], "strategy", strategies);
+        if (strategy < 0) {
+            if (strategy == -1) {
+                PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", values[2]);
+            }
+            return NULL;
+        }
+        wish.strategy = strategy == 1 ? SFT_STRATEGY_AUTO : (sft_strategy)strategy;
+        wish.owned = strategy != 1 && (strategy != 0 || wish.owned);
+    }
+    file = enter(h);
+    if (file == NULL) {
+        return NULL;
+    }
+    wish.owned = wish.owned || (file->bytes != NULL && file->bytes->readonly);
+    result = core_load(h->state, file, &wish);
+    core_file_drop(file);
+    return result;
+}
+
+static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"tensors", "progress"};
+    static const core_signature signature = {"safe_open.load_into", parameters, 2, 1, 1};
+    core_handle *h = (core_handle *)self;
+    PyObject *values[2], *result;
+    core_file *file;
+
+    if (!core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    file = enter(h);
+    if (file == NULL) {
+        return NULL;
+    }
+    result = core_load_into(h->state, file, values[0], values[1] != NULL ? core_none(values[1]) : NULL);
+    core_file_drop(file);
+    return result;
+}
+
+/* ---------------------------------------------------------------- what is known of it */
+
+static PyObject *explain(core_file *file, size_t index, sft_strategy wanted, core_state *state)
+{
+    sft_strategy_choice choice;
+    sft_status status;
+    sft_error err;
+
+    Py_BEGIN_ALLOW_THREADS
+    status = sft_strategy_choose(file->catalog, index, wanted, &choice, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        return core_raise(state, &err, NULL);
+    }
+    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:s}", "path", sft_catalog_file_at(file->catalog, index)->path,
+                         "strategy", strategies[choice.strategy], "cached", (int)choice.cached, "file_system",
+                         choice.file_system, "reason", choice.reason);
+}
+
+static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"strategy"};
+    static const core_signature signature = {"safe_open.explain", parameters, 1, 1, 0};
+    core_handle *h = (core_handle *)self;
+    PyObject *value, *list;
+    core_file *file;
+    int wanted = 0;
+
+    if (!core_parse(&signature, args, kwargs, &value)) {
+        return NULL;
+    }
+    if (value != NULL && (wanted = core_choice(value, "strategy", strategies)) < 0) {
+        if (wanted == -1) {
+            PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", value);
+        }
+        return NULL;
+    }
+    file = enter(h);
+    if (file == NULL) {
+        return NULL;
+    }
+    list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < sft_catalog_file_count(file->catalog); i++) {
+        PyObject *item = explain(file, i, (sft_strategy)wanted, h->state);
+        if (item == NULL || PyList_Append(list, item) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(item);
+    }
+    core_file_drop(file);
+    return list;
+}
+
+/* Compares recorded digests; a dict of counts, or SafetensorError with the first damaged tensor. */
+static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"progress"};
+    static const core_signature signature = {"safe_open.verify", parameters, 1, 0, 0};
+    core_handle *h = (core_handle *)self;
+    sft_verify_options options;
+    sft_verify_result counts;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    PyObject *progress;
+    core_file *file;
+
+    if (!core_parse(&signature, args, kwargs, &progress) || (file = enter(h)) == NULL) {
+        return NULL;
+    }
+    SFT_INIT(&options);
+    options.pool = core_pool(h->state);
+    core_watch_begin(&watch, progress != NULL ? core_none(progress) : NULL);
+    options.control = &watch.control;
+    status = sft_catalog_verify(file->catalog, &options, &counts, &err);
+    core_watch_end(&watch);
+    core_file_drop(file);
+    if (status != SFT_OK || PyErr_Occurred()) {
+        return core_watch_raise(&watch, h->state, &err, NULL);
+    }
+    return Py_BuildValue("{s:K,s:K}", "checked", (unsigned long long)counts.checked, "unlisted",
+                         (unsigned long long)counts.unlisted);
+}
+
+static PyObject *handle_items(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return core_view_new(((core_handle *)self)->state, self, 1);
+}
+
+static PyObject *handle_values(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return core_view_new(((core_handle *)self)->state, self, 0);
+}
+
+static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
+{
+    core_handle *h = (core_handle *)self;
+    PyObject *function;
+
+    (void)ignored;
+    if (h->file == NULL) {
+        return core_raise_text(h->state, SFT_E_STATE, NULL, "File is closed");
+    }
+    if (!PyUnicode_Check(h->source) && !PyBytes_Check(h->source)) {
+        PyErr_SetString(PyExc_TypeError, "a handle over a file object or a buffer cannot be pickled");
+        return NULL;
+    }
+    function = core_import_attribute("safetensors_c._core", "_reopen");
+    if (function == NULL) {
+        return NULL;
+    }
+    return Py_BuildValue("N(OsOO)", function, h->source, core_framework_name[h->framework],
+                         h->device != NULL ? h->device : Py_None, h->backend);
+}
+
+static PyObject *handle_repr(PyObject *self)
+{
+    core_handle *h = (core_handle *)self;
+    core_file *file;
+    PyObject *result;
+
+    CORE_BEGIN_LOCKED(h);
+    file = h->file != NULL ? core_file_keep(h->file) : NULL;
+    CORE_END_LOCKED();
+    if (file == NULL) {
+        return PyUnicode_FromString("<safe_open, closed>");
+    }
+    result = PyUnicode_FromFormat("<safe_open %R, %zu tensors, framework %s>",
+                                  PyUnicode_Check(h->source) ? h->source : (PyObject *)Py_TYPE(h->source),
+                                  sft_catalog_count(file->catalog), core_framework_name[h->framework]);
+    core_file_drop(file);
+    return result;
+}
+
+#define CALL(name) ((PyCFunction)(void (*)(void))(name))
+static PyMethodDef handle_methods[] = {
+    {"keys", handle_keys, METH_NOARGS, "Names of the tensors, sorted."},
+    {"offset_keys", handle_offset_keys, METH_NOARGS, "Names of the tensors, by their place in the file."},
+    {"metadata", handle_metadata, METH_NOARGS, "The texts of __metadata__, or None."},
+    {"get_tensor", CALL(handle_get_tensor), METH_VARARGS | METH_KEYWORDS, "The tensor of that name."},
+    {"get_tensors", CALL(handle_get_tensors), METH_VARARGS | METH_KEYWORDS,
+     "All tensors, or those named, as a dict. owned=True: in memory of their own."},
+    {"get_slice", CALL(handle_get_slice), METH_VARARGS | METH_KEYWORDS, "A tensor to be sliced before it is read."},
+    {"get_tensor_meta", CALL(handle_get_tensor_meta), METH_VARARGS | METH_KEYWORDS,
+     "dtype, shape and place of a tensor; reads nothing."},
+    {"load_into", CALL(handle_load_into), METH_VARARGS | METH_KEYWORDS,
+     "Reads tensors into those of a dict, casting where types differ."},
+    {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS, "How each file would be read, and why."},
+    {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
+    {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},
+    {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
+    {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},
+    {"close", handle_close, METH_NOARGS, "Lets go of the file. Tensors stay."},
+    {"__enter__", handle_enter, METH_NOARGS, NULL},
+    {"__exit__", handle_exit, METH_VARARGS, NULL},
+    {"__reduce__", handle_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef handle_getset[] = {
+    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_doc, (void *)"safe_open(filename, framework, device='cpu', *, backend='mmap')\n--\n\n"
+                        "Opens a file, an index, a folder of shards, bytes or a file object."},
+    {Py_tp_new, (void *)handle_new},
+    {Py_tp_dealloc, (void *)handle_dealloc},
+    {Py_tp_repr, (void *)handle_repr},
+    {Py_tp_iter, (void *)handle_iter},
+    {Py_tp_methods, handle_methods},
+    {Py_tp_getset, handle_getset},
+    {Py_mp_length, (void *)handle_length},
+    {Py_mp_subscript, (void *)handle_subscript},
+    {Py_sq_contains, (void *)handle_contains},
+    {0, NULL},
+};
+
+PyType_Spec core_handle_spec = {
+    .name = "safetensors_c.safe_open",
+    .basicsize = sizeof(core_handle),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = handle_slots,
+};

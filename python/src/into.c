@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * into.c - reading into tensors that exist: torch tensors, numpy arrays, anything with an array interface.
+ * Shapes must agree; where types differ the values are cast on the way. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+typedef struct place_for {
+    const sft_tensor *tensor;
+    const sft_dtype *dtype;
+    void *data;
+    uint64_t nbytes;
+} place_for;
+
+static PyObject *wrong(core_state *state, const sft_tensor *tensor, const char *why)
+{
+    return core_raise_text(state, SFT_E_ARG, tensor->name, "cannot load into the tensor for %s: %s", tensor->name, why);
+}
+
+/* Its type by name: "torch.float32", dtype('float32'), "bfloat16". */
+static const sft_dtype *dtype_of(PyObject *object)
+{
+    PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *text = dtype != NULL ? PyObject_Str(dtype) : NULL;
+    const sft_dtype *found = NULL;
+    Py_ssize_t len = 0;
+    const char *name = text != NULL ? PyUnicode_AsUTF8AndSize(text, &len) : NULL;
+
+    if (name != NULL) {
+        if (len > 6 && memcmp(name, "torch.", 6) == 0) {
+            name += 6;
+            len -= 6;
+        }
+        found = core_dtype_by_name(name, len);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(dtype);
+    return found;
+}
+
+static bool same_shape(PyObject *object, const sft_tensor *tensor, uint64_t last_factor)
+{
+    PyObject *shape = PyObject_GetAttrString(object, "shape");
+    bool same = shape != NULL && PySequence_Size(shape) == (Py_ssize_t)tensor->rank;
+
+    for (uint32_t i = 0; same && i < tensor->rank; i++) {
+        PyObject *extent = PySequence_GetItem(shape, (Py_ssize_t)i);
+        uint64_t value = 0;
+        same = extent != NULL && core_u64(extent, &value) &&
+               value * (i + 1 == tensor->rank ? last_factor : 1) == tensor->shape[i];
+        Py_XDECREF(extent);
+    }
+    Py_XDECREF(shape);
+    return same;
+}
+
+static bool torch_place(core_state *state, PyObject *object, place_for *p)
+{
+    PyObject *device = PyObject_GetAttrString(object, "device");
+    PyObject *kind = device != NULL ? PyObject_GetAttrString(device, "type") : NULL;
+    PyObject *packed = kind != NULL ? PyObject_CallMethod(object, "is_contiguous", NULL) : NULL;
+    PyObject *address = NULL;
+    uint64_t value = 0;
+    bool done = false;
+
+    if (packed != NULL && (!PyUnicode_Check(kind) || PyUnicode_CompareWithASCIIString(kind, "cpu") != 0)) {
+        wrong(state, p->tensor, "it is not on the CPU");
+    } else if (packed != NULL && packed != Py_True) {
+        wrong(state, p->tensor, "it is not contiguous");
+    } else if (packed != NULL) {
+        address = PyObject_CallMethod(object, "data_ptr", NULL);
+        done = address != NULL && core_u64(address, &value);
+        p->data = (void *)(uintptr_t)value;
+    }
+    Py_XDECREF(address);
+    Py_XDECREF(packed);
+    Py_XDECREF(kind);
+    Py_XDECREF(device);
+    return done;
+}
+
+static bool array_place(core_state *state, PyObject *object, place_for *p)
+{
+    PyObject *interface = PyObject_GetAttrString(object, "__array_interface__");
+    PyObject *data = interface != NULL ? PyMapping_GetItemString(interface, "data") : NULL;
+    PyObject *strides = data != NULL ? PyMapping_GetItemString(interface, "strides") : NULL;
+    uint64_t value = 0;
+    bool done = false;
+
+    if (strides != NULL && strides != Py_None) {
+        wrong(state, p->tensor, "it is not contiguous");
+    } else if (strides != NULL && PyTuple_Check(data) && PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
+        wrong(state, p->tensor, "it is read-only");
+    } else if (strides != NULL && PyTuple_Check(data)) {
+        done = core_u64(PyTuple_GetItem(data, 0), &value);
+        p->data = (void *)(uintptr_t)value;
+    }
+    Py_XDECREF(strides);
+    Py_XDECREF(data);
+    Py_XDECREF(interface);
+    return done;
+}
+
+static bool find_place(core_state *state, core_file *file, PyObject *name, PyObject *object, place_for *p)
+{
+    uint64_t elements = 1;
+    sft_error err;
+
+    p->tensor = core_find(state, file, name);
+    if (p->tensor == NULL) {
+        return false;
+    }
+    p->dtype = dtype_of(object);
+    if (p->dtype == NULL) {
+        if (!PyErr_Occurred()) {
+            wrong(state, p->tensor, "its type has no name in the format");
+        }
+        return false;
+    }
+    if (!same_shape(object, p->tensor, p->dtype->block_elements)) {
+        PyErr_Clear();
+        wrong(state, p->tensor, "its shape differs");
+        return false;
+    }
+    for (uint32_t i = 0; i < p->tensor->rank; i++) {
+        elements *= p->tensor->shape[i]; /* checked when the catalog was made */
+    }
+    if (sft_dtype_bytes(p->dtype, elements, &p->nbytes, &err) != SFT_OK) {
+        core_raise(state, &err, NULL);
+        return false;
+    }
+    return PyObject_HasAttrString(object, "data_ptr") ? torch_place(state, object, p) : array_place(state, object, p);
+}
+
+static sft_status read_places(core_state *state, core_file *file, const place_for *places, size_t count,
+                              core_watch *watch, sft_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const place_for *p = &places[i];
+        sft_read_options options;
+        sft_status status;
+        SFT_INIT(&options);
+        options.dtype = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
+        options.control = &watch->control;
+        options.pool = p->nbytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+        if (p->nbytes == 0) {
+            continue;
+        }
+        status = sft_tensor_read(file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes, err);
+        if (status != SFT_OK) {
+            return status;
+        }
+    }
+    return SFT_OK;
+}
+
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress)
+{
+    PyObject *copy, *name, *object;
+    Py_ssize_t position = 0;
+    place_for *places;
+    size_t count = 0;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+
+    if (!PyDict_Check(targets)) {
+        return core_wrong_type("tensors", targets, "dict");
+    }
+    copy = PyDict_Copy(targets); /* keeps the tensors */
+    if (copy == NULL) {
+        return NULL;
+    }
+    places = calloc((size_t)PyDict_Size(copy) + 1, sizeof *places);
+    if (places == NULL) {
+        Py_DECREF(copy);
+        return PyErr_NoMemory();
+    }
+    while (PyDict_Next(copy, &position, &name, &object)) {
+        if (!find_place(state, file, name, object, &places[count++])) {
+            free(places);
+            Py_DECREF(copy);
+            return NULL;
+        }
+    }
+    core_watch_begin(&watch, progress);
+    status = read_places(state, file, places, count, &watch, &err);
+    core_watch_end(&watch);
+    free(places);
+    Py_DECREF(copy);
+    if (status != SFT_OK || PyErr_Occurred()) {
+        return core_watch_raise(&watch, state, &err, NULL);
+    }
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * load.c - many tensors at once: as views of the mapped file, or read into memory of their own with the
+ * pool and without the GIL; and into tensors that exist. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define POOL_THREADS 8
+#define POLL_NANOSECONDS 50000000
+/* What lies in memory beside a run of tensors: alignment on both ends, and a gap that is read over. */
+#define RUN_SLACK ((uint64_t)72 << 10)
+
+const sft_pool *core_pool(core_state *state)
+{
+    sft_pool *now = __atomic_load_n(&state->pool, __ATOMIC_ACQUIRE);
+    sft_pool *fresh, *most = NULL;
+    long process = core_process();
+
+    if (now != NULL && __atomic_load_n(&state->pool_process, __ATOMIC_ACQUIRE) == process) {
+        return now;
+    }
+    /* None yet, or the parent's: its threads are not in this process. That one is left where it is. */
+    if (sft_pool_create(&fresh, 0, NULL, NULL) != SFT_OK) {
+        return NULL;
+    }
+    if (sft_pool_threads(fresh) > POOL_THREADS && sft_pool_create(&most, POOL_THREADS, NULL, NULL) == SFT_OK) {
+        sft_pool_free(fresh);
+        fresh = most;
+    }
+    if (!__atomic_compare_exchange_n(&state->pool, &now, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        sft_pool_free(fresh);
+        return now;
+    }
+    __atomic_store_n(&state->pool_process, process, __ATOMIC_RELEASE);
+    return fresh;
+}
+
+/* ---------------------------------------------------------------- watching */
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    return timespec_get(&t, TIME_UTC) == TIME_UTC ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
+}
+
+static int poll_python(void *ctx, const sft_progress *progress)
+{
+    core_watch *watch = ctx;
+    int64_t now;
+
+    /* Signals and callbacks belong to the thread that called; it does its share of the work. */
+    if (watch->failed || PyThread_get_thread_ident() != watch->caller) {
+        return watch->failed;
+    }
+    now = now_ns();
+    if (now - watch->last < POLL_NANOSECONDS && progress->bytes_done != progress->bytes_total) {
+        return 0;
+    }
+    watch->last = now;
+    PyEval_RestoreThread(watch->thread);
+    watch->failed = PyErr_CheckSignals() != 0;
+    if (!watch->failed && watch->progress != NULL) {
+        PyObject *result = PyObject_CallFunction(watch->progress, "KK", (unsigned long long)progress->bytes_done,
+                                                 (unsigned long long)progress->bytes_total);
+        watch->failed = result == NULL;
+        Py_XDECREF(result);
+    }
+    watch->thread = PyEval_SaveThread();
+    return watch->failed;
+}
+
+void core_watch_begin(core_watch *watch, PyObject *progress)
+{
+    SFT_INIT(&watch->control);
+    watch->control.poll = poll_python;
+    watch->control.ctx = watch;
+    watch->caller = PyThread_get_thread_ident();
+    watch->progress = progress;
+    watch->failed = false;
+    watch->last = now_ns();
+    watch->thread = PyEval_SaveThread();
+}
+
+void core_watch_end(core_watch *watch)
+{
+    PyEval_RestoreThread(watch->thread);
+}
+
+PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err, const char *doing)
+{
+    if (watch->failed && PyErr_Occurred()) {
+        return NULL;
+    }
+    return core_raise(state, err, doing);
+}
+
+/* ---------------------------------------------------------------- which tensors */
+
+typedef struct chosen {
+    const sft_tensor **tensors;
+    size_t *positions; /* in the catalog; only where names are given */
+    size_t count;
+} chosen;
+
+static void chosen_free(chosen *c)
+{
+    free((void *)c->tensors);
+    free(c->positions);
+}
+
+static bool choose(core_state *state, core_file *file, PyObject *names, chosen *c)
+{
+    PyObject *fast = NULL;
+
+    memset(c, 0, sizeof *c);
+    if (names != NULL) {
+        fast = PySequence_List(names);
+        if (fast == NULL) {
+            return false;
+        }
+    }
+    c->count = fast != NULL ? (size_t)PyList_Size(fast) : sft_catalog_count(file->catalog);
+    c->tensors = malloc((c->count + 1) * sizeof *c->tensors);
+    c->positions = fast != NULL ? malloc((c->count + 1) * sizeof *c->positions) : NULL;
+    if (c->tensors == NULL || (fast != NULL && c->positions == NULL)) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (fast == NULL) {
+            c->tensors[i] = sft_catalog_at(file->catalog, i);
+            continue;
+        }
+        c->tensors[i] = core_find(state, file, PyList_GetItem(fast, (Py_ssize_t)i));
+        if (c->tensors[i] == NULL) {
+            goto fail;
+        }
+        c->positions[i] = sft_catalog_index_of(file->catalog, c->tensors[i]);
+    }
+    Py_XDECREF(fast);
+    return true;
+fail:
+    Py_XDECREF(fast);
+    chosen_free(c);
+    return false;
+}
+
+/* ---------------------------------------------------------------- the dict */
+
+/* How many tensors from i on lie in the same source, and their dimensions. */
+static size_t alike(const chosen *c, size_t i, size_t *dimensions)
+{
+    uint32_t source = c->tensors[i]->pieces[0].source;
+    size_t n = 0;
+
+    *dimensions = 0;
+    for (; i + n < c->count && c->tensors[i + n]->pieces[0].source == source; n++) {
+        *dimensions += c->tensors[i + n]->rank;
+    }
+    return n;
+}
+
+static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value)
+{
+    PyObject *name = value != NULL ? core_name(tensor) : NULL;
+    bool done = name != NULL && PyDict_SetItem(dict, name, value) == 0;
+    Py_XDECREF(name);
+    Py_XDECREF(value);
+    return done;
+}
+
+/* `where` tells each tensor's memory: the mapped file's, or that of a load. */
+typedef bool (*where_is)(void *ctx, const sft_tensor *tensor, core_place *place);
+
+static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device, where_is where,
+                       void *ctx)
+{
+    core_slab *slab = NULL;
+    size_t left = 0;
+    bool done = true;
+
+    for (size_t i = 0; done && i < c->count; i++) {
+        const sft_tensor *t = c->tensors[i];
+        core_place place;
+        PyObject *value;
+        done = where(ctx, t, &place);
+        if (done && left == 0) {
+            size_t dimensions;
+            left = alike(c, i, &dimensions);
+            core_slab_drop(slab);
+            slab = core_slab_new(left, dimensions, place.memory);
+            if (slab == NULL) {
+                PyErr_NoMemory();
+                done = false;
+            }
+        }
+        if (!done) {
+            break;
+        }
+        left--;
+        value = core_torch_tensor(state, slab, t->dtype, t->shape, t->rank, place.data);
+        if (value != NULL && device != NULL) {
+            CORE_SET(value, PyObject_CallMethod(value, "to", "O", device));
+        }
+        done = put_tensor(dict, t, value);
+    }
+    core_slab_drop(slab);
+    return done;
+}
+
+static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, where_is where, void *ctx)
+{
+    PyObject *dict = PyDict_New();
+    bool done = dict != NULL;
+
+    if (done && wish->framework == CORE_TORCH) {
+        done = fill_torch(state, dict, c, wish->device, where, ctx);
+    } else {
+        for (size_t i = 0; done && i < c->count; i++) {
+            const sft_tensor *t = c->tensors[i];
+            core_place place;
+            done = where(ctx, t, &place) &&
+                   put_tensor(dict, t,
+                              core_tensor(state, wish->framework, wish->device, t->dtype, t->shape, t->rank,
+                                          &place));
+        }
+    }
+    if (!done) {
+        Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+/* ---------------------------------------------------------------- mapped */
+
+typedef struct mapped {
+    core_state *state;
+    core_file *file;
+} mapped;
+
+static bool where_mapped(void *ctx, const sft_tensor *tensor, core_place *place)
+{
+    mapped *m = ctx;
+    return core_file_data(m->state, m->file, tensor, &place->data, &place->memory, &place->lender);
+}
+
+static bool all_map(core_file *file, const chosen *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!core_file_can_map(file, c->tensors[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- owned */
+
+typedef struct owned {
+    core_memory *memory;
+    PyObject *lender;
+    sft_loaded *loaded;
+} owned;
+
+static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place)
+{
+    owned *o = ctx;
+    /* Memory from READ and DIRECT may be written to. */
+    place->data = (unsigned char *)(uintptr_t)sft_loaded_data(o->loaded, tensor, NULL);
+    place->memory = o->memory;
+    place->lender = o->lender;
+    if (tensor->nbytes == 0) {
+        place->data = o->memory->base;
+    }
+    return true;
+}
+
+/* Enough for the tensors wherever they lie; what is not used is never touched. */
+static bool room_for(core_file *file, const chosen *c, size_t *size)
+{
+    uint64_t wanted = 0, all = 0, room;
+
+    for (size_t i = 0; i < c->count; i++) {
+        wanted += c->tensors[i]->nbytes; /* cannot overflow: they lie in files */
+    }
+    for (size_t i = 0; i < sft_catalog_file_count(file->catalog); i++) {
+        all += sft_catalog_file_at(file->catalog, i)->size;
+    }
+    room = wanted + (uint64_t)c->count * RUN_SLACK;
+    all += (uint64_t)sft_catalog_file_count(file->catalog) * RUN_SLACK;
+    room = room < all || c->positions != NULL ? room : all;
+    if (room > SIZE_MAX / 2) {
+        PyErr_NoMemory();
+        return false;
+    }
+    *size = (size_t)room;
+    return true;
+}
+
+static PyObject *load_owned(core_state *state, core_file *file, const chosen *c, const core_wish *wish)
+{
+    sft_load_options options;
+    sft_arena *arena = NULL;
+    owned o = {NULL, NULL, NULL};
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    size_t size;
+    PyObject *dict = NULL;
+
+    if (!room_for(file, c, &size)) {
+        return NULL;
+    }
+    o.memory = core_memory_new(size);
+    if (o.memory == NULL) {
+        return PyErr_NoMemory();
+    }
+    o.lender = core_memory_object(state, o.memory);
+    if (o.lender == NULL) {
+        core_memory_drop(o.memory);
+        return NULL;
+    }
+    SFT_INIT(&options);
+    options.select = c->positions;
+    options.select_count = c->positions != NULL ? c->count : 0;
+    options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
+    options.strategy = wish->strategy;
+    core_watch_begin(&watch, wish->progress);
+    options.control = &watch.control;
+    status = sft_arena_create_over(&arena, o.memory->base, o.memory->size, NULL, &err);
+    options.arena = arena;
+    if (status == SFT_OK && c->count != 0) {
+        status = sft_load(&o.loaded, file->catalog, &options, &err);
+    }
+    core_watch_end(&watch);
+    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
+        core_watch_raise(&watch, state, &err, NULL);
+    } else {
+        dict = fill(state, c, wish, where_owned, &o);
+    }
+    sft_loaded_free(o.loaded);
+    sft_arena_free(arena);
+    Py_DECREF(o.lender);
+    core_memory_drop(o.memory);
+    return dict;
+}
+
+PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
+{
+    mapped m = {state, file};
+    PyObject *dict;
+    chosen c;
+
+    if (wish->framework == CORE_TORCH && !core_torch_ready(state)) {
+        return NULL;
+    }
+    if (!choose(state, file, wish->names, &c)) {
+        return NULL;
+    }
+    if (wish->owned || !all_map(file, &c)) {
+        dict = load_owned(state, file, &c, wish);
+    } else {
+        dict = fill(state, &c, wish, where_mapped, &m);
+        if (dict == NULL && PyErr_ExceptionMatches(PyExc_OSError)) {
+            /* A file system that cannot map can still be read. */
+            PyErr_Clear();
+            dict = load_owned(state, file, &c, wish);
+        }
+    }
+    chosen_free(&c);
+    return dict;
+}
+
+PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish)
+{
+    core_place place = {NULL, NULL, NULL};
+    sft_read_options options;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    PyObject *result = NULL;
+
+    if (tensor->nbytes > SIZE_MAX / 2 || (place.memory = core_memory_new((size_t)tensor->nbytes)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    place.data = place.memory->base;
+    SFT_INIT(&options);
+    options.pool = tensor->nbytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    core_watch_begin(&watch, wish->progress);
+    options.control = &watch.control;
+    status = sft_tensor_read(file->catalog, tensor, &options, place.data, place.memory->size, &err);
+    core_watch_end(&watch);
+    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
+        core_watch_raise(&watch, state, &err, NULL);
+    } else {
+        result = core_tensor(state, wish->framework, wish->device, tensor->dtype, tensor->shape, tensor->rank,
+                             &place);
+    }
+    core_memory_drop(place.memory);
+    return result;
+}

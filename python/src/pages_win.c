@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * pages_win.c - mappings and pages on Windows: copy-on-write views of a file, and committed pages.
+ */
+#if defined(_WIN32)
+#include "core.h"
+
+#include <errno.h>
+#include <io.h>
+#include <windows.h>
+
+void *core_pages_map(int fd, size_t size, int *shorter)
+{
+    HANDLE file = (HANDLE)_get_osfhandle(fd);
+    LARGE_INTEGER now;
+    HANDLE mapping;
+    void *base;
+
+    if (file == INVALID_HANDLE_VALUE || !GetFileSizeEx(file, &now)) {
+        errno = EBADF;
+        return NULL;
+    }
+    if ((uint64_t)now.QuadPart < size) {
+        *shorter = 1;
+        return NULL;
+    }
+    mapping = CreateFileMappingW(file, NULL, PAGE_WRITECOPY, 0, 0, NULL);
+    if (mapping == NULL) {
+        errno = ENODEV;
+        return NULL;
+    }
+    base = MapViewOfFile(mapping, FILE_MAP_COPY, 0, 0, size);
+    CloseHandle(mapping);
+    if (base == NULL) {
+        errno = ENOMEM;
+    }
+    return base;
+}
+
+void core_pages_unmap(void *base, size_t size)
+{
+    (void)size;
+    UnmapViewOfFile(base);
+}
+
+void *core_pages_new(size_t size)
+{
+    void *base = VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    if (base == NULL) {
+        errno = ENOMEM;
+    }
+    return base;
+}
+
+void core_pages_free(void *base, size_t size)
+{
+    (void)size;
+    VirtualFree(base, 0, MEM_RELEASE);
+}
+
+void core_pages_huge(void *base, size_t size)
+{
+    (void)base;
+    (void)size;
+}
+
+long core_process(void)
+{
+    return (long)GetCurrentProcessId();
+}
+#else
+typedef int core_pages_win_unused;
+#endif

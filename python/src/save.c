@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * save.c - serialize, serialize_file, serialize_fd: a dict of TensorSpecs into bytes, a file or a stream, with
+ * the GIL released; and deserialize. Copies of the dicts are held meanwhile, so a dict that changes does no
+ * harm. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+typedef struct job {
+    PyObject *tensors;  /* our copies of the dicts */
+    PyObject *metadata;
+    sft_save_tensor *list;
+    size_t count;
+    core_metadata texts;
+} job;
+
+static void job_free(job *j)
+{
+    Py_XDECREF(j->tensors);
+    Py_XDECREF(j->metadata);
+    free(j->list);
+    core_metadata_free(&j->texts);
+}
+
+static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, job *j)
+{
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+
+    memset(j, 0, sizeof *j);
+    if (!PyDict_Check(tensors)) {
+        return core_wrong_type("tensor_dict", tensors, "dict") != NULL;
+    }
+    if (metadata != NULL && metadata != Py_None && !PyDict_Check(metadata)) {
+        return core_wrong_type("metadata", metadata, "dict") != NULL;
+    }
+    j->tensors = PyDict_Copy(tensors);
+    j->metadata = metadata != NULL && metadata != Py_None ? PyDict_Copy(metadata) : NULL;
+    if (j->tensors == NULL || (j->metadata == NULL && PyErr_Occurred())) {
+        goto fail;
+    }
+    j->list = calloc((size_t)PyDict_Size(j->tensors) + 1, sizeof *j->list);
+    if (j->list == NULL) {
+        PyErr_NoMemory();
+        goto fail;
+    }
+    while (PyDict_Next(j->tensors, &position, &key, &value)) {
+        if (!core_spec_read(state, key, value, &j->list[j->count])) {
+            goto fail;
+        }
+        j->count++;
+    }
+    if (!core_metadata_read(j->metadata, &j->texts)) {
+        goto fail;
+    }
+    return true;
+fail:
+    job_free(j);
+    return false;
+}
+
+static uint64_t job_bytes(const job *j)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < j->count; i++) {
+        sum += j->list[i].nbytes; /* they lie in memory */
+    }
+    return sum;
+}
+
+/* ---------------------------------------------------------------- into memory */
+
+PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"tensor_dict", "metadata", "digests", "progress"};
+    static const core_signature signature = {"serialize", parameters, 4, 2, 1};
+    core_state *state = core_state_of(module);
+    PyObject *values[4], *result = NULL;
+    sft_write_options options;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    size_t size = 0;
+    char *buffer;
+    job j;
+
+    SFT_INIT(&options);
+    if (!core_parse(&signature, args, kwargs, values) || !core_digests(values[2], &options.digests) ||
+        !job_read(state, values[0], values[1], &j)) {
+        return NULL;
+    }
+    status = sft_save_memory(NULL, 0, &size, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
+    if (status == SFT_OK && size > (size_t)PY_SSIZE_T_MAX) {
+        status = err.status = SFT_E_NOMEM;
+    }
+    if (status != SFT_OK) {
+        core_raise(state, &err, CORE_SERIALIZING);
+    } else {
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    }
+    if (result != NULL) {
+        buffer = PyBytes_AsString(result);
+        core_pages_huge(buffer, size);
+        options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
+        core_watch_begin(&watch, values[3] != NULL ? core_none(values[3]) : NULL);
+        options.control = &watch.control;
+        status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries, j.texts.count, &options,
+                                 &err);
+        core_watch_end(&watch);
+        if (status != SFT_OK || PyErr_Occurred()) {
+            core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
+            Py_CLEAR(result);
+        }
+    }
+    job_free(&j);
+    return result;
+}
+
+/* ---------------------------------------------------------------- into a file */
+
+enum { FILE_TENSORS, FILE_NAME, FILE_METADATA, FILE_DURABLE, FILE_DIGESTS, FILE_SIDECAR, FILE_NEW, FILE_ALIGN,
+       FILE_PROGRESS, FILE_COUNT };
+static const char *const file_parameters[] = {"tensor_dict", "filename", "metadata", "durable", "digests",
+                                              "sidecar", "new_only", "data_alignment", "progress"};
+static const core_signature file_signature = {"serialize_file", file_parameters, FILE_COUNT, 3, 2};
+
+static bool flag(PyObject *value, bool *out)
+{
+    int truth = value == NULL ? 0 : PyObject_IsTrue(value);
+    *out = truth > 0;
+    return truth >= 0;
+}
+
+static bool file_options(PyObject **v, sft_write_options *options)
+{
+    bool durable, sidecar, new_only;
+
+    SFT_INIT(options);
+    if (!flag(v[FILE_DURABLE], &durable) || !flag(v[FILE_SIDECAR], &sidecar) || !flag(v[FILE_NEW], &new_only) ||
+        !core_digests(v[FILE_DIGESTS], &options->digests) ||
+        (v[FILE_ALIGN] != NULL && v[FILE_ALIGN] != Py_None && !core_u64(v[FILE_ALIGN], &options->data_alignment))) {
+        return false;
+    }
+    options->durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+    options->flags = (sidecar ? SFT_WRITE_DIGESTS_SIDECAR : 0) | (new_only ? SFT_WRITE_NEW_ONLY : 0);
+    return true;
+}
+
+PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    core_state *state = core_state_of(module);
+    PyObject *values[FILE_COUNT], *path = NULL, *result = NULL;
+    sft_write_options options;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    const char *name;
+    Py_ssize_t len;
+    job j;
+
+    if (!core_parse(&file_signature, args, kwargs, values) || !file_options(values, &options) ||
+        !job_read(state, values[FILE_TENSORS], values[FILE_METADATA], &j)) {
+        return NULL;
+    }
+    path = core_path(values[FILE_NAME]);
+    name = path != NULL ? PyUnicode_AsUTF8AndSize(path, &len) : NULL;
+    if (name == NULL || strlen(name) != (size_t)len) {
+        if (name != NULL) {
+            PyErr_SetString(PyExc_ValueError, "embedded null byte");
+        }
+        Py_XDECREF(path);
+        job_free(&j);
+        return NULL;
+    }
+    options.pool = job_bytes(&j) >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    core_watch_begin(&watch, values[FILE_PROGRESS] != NULL ? core_none(values[FILE_PROGRESS]) : NULL);
+    options.control = &watch.control;
+    status = sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
+    core_watch_end(&watch);
+    if (status != SFT_OK || PyErr_Occurred()) {
+        core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
+    } else {
+        result = Py_NewRef(Py_None);
+    }
+    Py_DECREF(path);
+    job_free(&j);
+    return result;
+}
+
+PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"tensor_dict", "fd", "metadata", "digests", "progress"};
+    static const core_signature signature = {"serialize_fd", parameters, 5, 3, 2};
+    core_state *state = core_state_of(module);
+    PyObject *values[5];
+    sft_write_options options;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+    long fd;
+    job j;
+
+    SFT_INIT(&options);
+    if (!core_parse(&signature, args, kwargs, values) || !core_digests(values[3], &options.digests)) {
+        return NULL;
+    }
+    fd = PyLong_AsLong(values[1]);
+    if ((fd == -1 && PyErr_Occurred()) || !job_read(state, values[0], values[2], &j)) {
+        return NULL;
+    }
+    core_watch_begin(&watch, values[4] != NULL ? core_none(values[4]) : NULL);
+    options.control = &watch.control;
+    status = sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
+    core_watch_end(&watch);
+    job_free(&j);
+    if (status != SFT_OK || PyErr_Occurred()) {
+        return core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---------------------------------------------------------------- deserialize */
+
+static PyObject *entry(core_file *file, const sft_tensor *t)
+{
+    const char *data = (const char *)file->bytes->base + t->pieces[0].offset;
+    PyObject *bytes = PyByteArray_FromStringAndSize(data, (Py_ssize_t)t->nbytes);
+    PyObject *shape = bytes != NULL ? core_shape_list(t->shape, t->rank) : NULL;
+
+    if (shape == NULL) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    return Py_BuildValue("s#{s:N,s:s,s:N}", t->name, (Py_ssize_t)t->name_len, "shape", shape, "dtype",
+                         t->dtype->name, "data", bytes);
+}
+
+PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"bytes"};
+    static const core_signature signature = {"deserialize", parameters, 1, 1, 1};
+    PyObject *value, *name, *list;
+    core_file *file;
+
+    if (!core_parse(&signature, args, kwargs, &value)) {
+        return NULL;
+    }
+    if (!PyObject_CheckBuffer(value)) {
+        return core_wrong_type("bytes", value, "bytes");
+    }
+    file = core_file_open(core_state_of(module), value, &name, "Error while deserializing");
+    if (file == NULL) {
+        return NULL;
+    }
+    Py_DECREF(name);
+    list = PyList_New((Py_ssize_t)sft_catalog_count(file->catalog));
+    for (size_t i = 0; list != NULL && i < sft_catalog_count(file->catalog); i++) {
+        PyObject *item = entry(file, sft_catalog_at(file->catalog, i));
+        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    core_file_drop(file);
+    return list;
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * slice.c - PySafeSlice: a tensor that is sliced before it is read. A mapped torch tensor is sliced by torch
+ * itself. For the others a slice whose bytes lie together is a view, and every other one is read, its bytes
+ * alone. Bounds follow Python, but what lies outside is an error, with the reference's sentences.
+ * Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+typedef struct slice_object {
+    PyObject_HEAD
+    core_state *state;
+    core_file *file;
+    const sft_tensor *tensor;
+    PyObject *device;
+    core_framework framework;
+    bool owned;
+} slice_object;
+
+PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor, core_framework framework,
+                         PyObject *device, bool owned)
+{
+    slice_object *s = PyObject_New(slice_object, state->slice_type);
+    if (s != NULL) {
+        s->state = state;
+        s->file = core_file_keep(file);
+        s->tensor = tensor;
+        s->device = Py_XNewRef(device);
+        s->framework = framework;
+        s->owned = owned;
+    }
+    return (PyObject *)s;
+}
+
+static void slice_dealloc(PyObject *self)
+{
+    slice_object *s = (slice_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    core_file_drop(s->file);
+    Py_XDECREF(s->device);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* ---------------------------------------------------------------- indexes */
+
+typedef struct wanted {
+    sft_slice items[CORE_MAX_RANK + 2];
+    size_t count;
+} wanted;
+
+/* One bound of a slice object; None: omitted. */
+static bool bound(PyObject *slice, const char *name, int64_t *out)
+{
+    PyObject *value = PyObject_GetAttrString(slice, name), *index;
+    int overflow = 0;
+
+    *out = SFT_OMIT;
+    if (value == NULL || value == Py_None) {
+        Py_XDECREF(value);
+        return value != NULL;
+    }
+    index = PyNumber_Index(value);
+    Py_DECREF(value);
+    if (index == NULL) {
+        return false;
+    }
+    *out = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+    if (overflow != 0) {
+        *out = overflow > 0 ? INT64_MAX : INT64_MIN + 1;
+    }
+    return true;
+}
+
+/* One item between the commas. */
+static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slice *out)
+{
+    memset(out, 0, sizeof *out);
+    out->step = 1;
+    if (item == Py_Ellipsis) {
+        out->kind = SFT_SLICE_ELLIPSIS;
+        return true;
+    }
+    if (PySlice_Check(item)) {
+        out->kind = SFT_SLICE_RANGE;
+        if (!bound(item, "start", &out->start) || !bound(item, "stop", &out->stop) ||
+            !bound(item, "step", &out->step)) {
+            return false;
+        }
+        out->step = out->step == SFT_OMIT ? 1 : out->step;
+        if (out->step == 0) {
+            core_raise_text(s->state, SFT_E_ARG, s->tensor->name, "Slice step must be a positive integer, got 0");
+            return false;
+        }
+        return true;
+    }
+    if (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape")) {
+        int overflow = 0;
+        PyObject *index = PyNumber_Index(item);
+        if (index == NULL) {
+            return false;
+        }
+        out->kind = SFT_SLICE_INDEX;
+        out->start = PyLong_AsLongLongAndOverflow(index, &overflow);
+        Py_DECREF(index);
+        if (overflow == 0) {
+            return true;
+        }
+    } else if (PyIndex_Check(item)) {
+        /* numpy's integers have a shape, too: (). Arrays of one element are no index here. */
+        PyObject *shape = PyObject_GetAttrString(item, "shape");
+        bool scalar = shape != NULL && PyTuple_Check(shape) && PyTuple_Size(shape) == 0;
+        PyObject *index = scalar ? PyNumber_Index(item) : NULL;
+        Py_XDECREF(shape);
+        if (index != NULL) {
+            out->kind = SFT_SLICE_INDEX;
+            out->start = PyLong_AsLongLong(index);
+            Py_DECREF(index);
+            if (!PyErr_Occurred()) {
+                return true;
+            }
+        }
+        PyErr_Clear();
+    }
+    core_raise_text(s->state, SFT_E_ARG, s->tensor->name,
+                    "Unsupported slice index at position %zu: expected slice, int, or ellipsis", position);
+    return false;
+}
+
+/* 2:, :20, 5, ..., 0:8:2 between commas, as the reference prints them. */
+static PyObject *describe(const wanted *w)
+{
+    PyObject *text = PyUnicode_FromString("");
+
+    for (size_t i = 0; text != NULL && i < w->count; i++) {
+        const sft_slice *s = &w->items[i];
+        char start[32] = "", stop[32] = "", step[32] = "";
+        if (s->start != SFT_OMIT) {
+            (void)PyOS_snprintf(start, sizeof start, "%lld", (long long)s->start);
+        }
+        if (s->stop != SFT_OMIT) {
+            (void)PyOS_snprintf(stop, sizeof stop, "%lld", (long long)s->stop);
+        }
+        if (s->step != 1) {
+            (void)PyOS_snprintf(step, sizeof step, ":%lld", (long long)s->step);
+        }
+        if (s->kind == SFT_SLICE_INDEX) {
+            CORE_SET(text, PyUnicode_FromFormat("%U%s%s", text, i == 0 ? "" : ", ", start));
+        } else if (s->kind == SFT_SLICE_ELLIPSIS) {
+            CORE_SET(text, PyUnicode_FromFormat("%U%s...", text, i == 0 ? "" : ", "));
+        } else {
+            CORE_SET(text, PyUnicode_FromFormat("%U%s%s:%s%s", text, i == 0 ? "" : ", ", start, stop, step));
+        }
+    }
+    return text;
+}
+
+static bool outside(slice_object *s, const wanted *w, const char *format, ...)
+{
+    PyObject *text = describe(w);
+    PyObject *shape = core_shape_list(s->tensor->shape, s->tensor->rank);
+    PyObject *why;
+    va_list arguments;
+
+    va_start(arguments, format);
+    why = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    if (text != NULL && shape != NULL && why != NULL) {
+        core_raise_text(s->state, SFT_E_RANGE, s->tensor->name, "Error during slicing [%U] with shape %R: %U", text,
+                        shape, why);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(shape);
+    Py_XDECREF(why);
+    return false;
+}
+
+/* The reference refuses what numpy would clip: a start or stop past the end. Negative bounds are Python's. */
+static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, uint32_t dim)
+{
+    int64_t size = (int64_t)s->tensor->shape[dim];
+
+    if (item->kind == SFT_SLICE_INDEX) {
+        if (item->start < -size) {
+            core_raise_text(s->state, SFT_E_RANGE, s->tensor->name,
+                            "Invalid index %lld for dimension %u of size %lld", (long long)item->start,
+                            (unsigned)dim, (long long)size);
+            return false;
+        }
+        if (item->start >= size) {
+            return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
+                           (long long)item->start, (unsigned)dim, (long long)size);
+        }
+        return true;
+    }
+    if (item->step < 0) {
+        return true;
+    }
+    if (item->start != SFT_OMIT && item->start >= size && item->start > 0) {
+        return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
+                       (long long)item->start, (unsigned)dim, (long long)size);
+    }
+    if (item->stop != SFT_OMIT && item->stop > size) {
+        return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
+                       (long long)item->stop - 1, (unsigned)dim, (long long)size);
+    }
+    return true;
+}
+
+static bool check(slice_object *s, const wanted *w)
+{
+    uint32_t dim = 0, rank = s->tensor->rank;
+    size_t dots = 0;
+
+    for (size_t i = 0; i < w->count; i++) {
+        dots += w->items[i].kind == SFT_SLICE_ELLIPSIS;
+    }
+    if (dots > 1) {
+        core_raise_text(s->state, SFT_E_ARG, s->tensor->name, "an index can only have a single ellipsis");
+        return false;
+    }
+    if (w->count - dots > rank) {
+        return outside(s, w, "more slicing indexes than dimensions in tensor");
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->items[i].kind == SFT_SLICE_ELLIPSIS) {
+            dim += rank - (uint32_t)(w->count - 1);
+        } else if (!check_item(s, w, &w->items[i], dim++)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_index(slice_object *s, PyObject *index, wanted *w)
+{
+    bool tuple = PyTuple_Check(index);
+    Py_ssize_t count = tuple ? PyTuple_Size(index) : 1;
+
+    w->count = 0;
+    if (PyList_Check(index)) {
+        if (PyList_Size(index) != 0) {
+            core_raise_text(s->state, SFT_E_UNSUPPORTED, s->tensor->name, "Non empty lists are not implemented");
+            return false;
+        }
+        /* [[]]: nothing of the first dimension. */
+        w->items[0] = (sft_slice){0, 0, 1, SFT_SLICE_RANGE, 0};
+        w->count = 1;
+        return check(s, w);
+    }
+    if (count > CORE_MAX_RANK + 1) {
+        return outside(s, w, "more slicing indexes than dimensions in tensor");
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = tuple ? PyTuple_GetItem(index, i) : index;
+        if (item == NULL || !read_item(s, item, (size_t)i, &w->items[i])) {
+            return false;
+        }
+        w->count++;
+    }
+    return check(s, w);
+}
+
+/* ---------------------------------------------------------------- results */
+
+typedef struct result {
+    uint64_t shape[CORE_MAX_RANK];
+    uint32_t rank;
+    bool together;   /* the bytes lie together in the tensor ... */
+    uint64_t offset; /* ... from here, */
+    uint64_t nbytes; /* this many of them */
+} result;
+
+static bool resolve(slice_object *s, const wanted *w, result *r)
+{
+    const sft_tensor *t = s->tensor;
+    sft_dim dims[CORE_MAX_RANK];
+    sft_read_options options;
+    uint64_t stride = t->dtype->block_bytes;
+    sft_error err;
+    bool partial = false;
+
+    if (t->rank > CORE_MAX_RANK) {
+        core_raise_text(s->state, SFT_E_UNSUPPORTED, t->name, "slices of tensors of rank %u", (unsigned)t->rank);
+        return false;
+    }
+    SFT_INIT(&options);
+    options.slices = w->items;
+    options.slice_count = w->count;
+    if (sft_slice_resolve(w->items, w->count, t->shape, t->rank, dims, &err) != SFT_OK ||
+        sft_tensor_result(t, &options, r->shape, &r->rank, &r->nbytes, &err) != SFT_OK) {
+        if (err.status == SFT_E_SUBBYTE) {
+            return outside(s, w, "%s", core_reference_text(SFT_E_SUBBYTE));
+        }
+        core_raise(s->state, &err, NULL);
+        return false;
+    }
+    /* From the last dimension: whole ones, then one range of neighbours, then single elements. */
+    r->together = t->dtype->block_elements == 1;
+    r->offset = 0;
+    for (uint32_t i = t->rank; i-- > 0 && r->together;) {
+        r->together = (!partial || dims[i].count == 1) && (dims[i].step == 1 || dims[i].count <= 1);
+        partial = partial || dims[i].count != t->shape[i];
+        r->offset += dims[i].start * stride;
+        stride *= t->shape[i];
+    }
+    r->together = r->together && r->nbytes != 0;
+    return true;
+}
+
+/* The bytes of the slice, read into memory of their own. */
+static core_memory *read_slice(slice_object *s, const wanted *w, const result *r)
+{
+    sft_read_options options;
+    core_memory *memory;
+    core_watch watch;
+    sft_status status;
+    sft_error err;
+
+    if (r->nbytes > SIZE_MAX / 2 || (memory = core_memory_new((size_t)r->nbytes)) == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    SFT_INIT(&options);
+    options.slices = w->items;
+    options.slice_count = w->count;
+    options.flags = !s->owned && core_file_can_map(s->file, s->tensor) ? SFT_READ_BORROW : 0;
+    options.pool = r->nbytes >= ((uint64_t)8 << 20) ? core_pool(s->state) : NULL;
+    core_watch_begin(&watch, NULL);
+    options.control = &watch.control;
+    status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
+    core_watch_end(&watch);
+    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
+        core_watch_raise(&watch, s->state, &err, NULL);
+        core_memory_drop(memory);
+        return NULL;
+    }
+    return memory;
+}
+
+static PyObject *slice_read(slice_object *s, PyObject *index)
+{
+    core_place place = {NULL, NULL, NULL};
+    PyObject *tensor;
+    wanted w;
+    result r;
+
+    if (!read_index(s, index, &w) || !resolve(s, &w, &r)) {
+        return NULL;
+    }
+    if (r.together && !s->owned && core_file_can_map(s->file, s->tensor)) {
+        if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory, &place.lender)) {
+            place.data += r.offset;
+            return core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
+        }
+        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+    }
+    place.memory = read_slice(s, &w, &r);
+    if (place.memory == NULL) {
+        return NULL;
+    }
+    place.data = place.memory->base;
+    tensor = core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
+    core_memory_drop(place.memory);
+    return tensor;
+}
+
+/* torch slices its own tensors: lists, masks and all; on the CPU, then the result moves. */
+static PyObject *slice_torch(slice_object *s, PyObject *index)
+{
+    core_place place = {NULL, NULL, NULL};
+    PyObject *whole, *part;
+
+    if (!core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory, &place.lender)) {
+        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+        return slice_read(s, index);
+    }
+    whole = core_tensor(s->state, CORE_TORCH, NULL, s->tensor->dtype, s->tensor->shape, s->tensor->rank, &place);
+    if (whole == NULL) {
+        return NULL;
+    }
+    part = PyObject_GetItem(whole, index);
+    Py_DECREF(whole);
+    if (part != NULL && s->device != NULL) {
+        CORE_SET(part, PyObject_CallMethod(part, "to", "O", s->device));
+    }
+    return part;
+}
+
+static PyObject *slice_subscript(PyObject *self, PyObject *index)
+{
+    slice_object *s = (slice_object *)self;
+
+    if (s->framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
+        return slice_torch(s, index);
+    }
+    return slice_read(s, index);
+}
+
+static PyObject *slice_get_shape(PyObject *self, PyObject *ignored)
+{
+    const sft_tensor *t = ((slice_object *)self)->tensor;
+    (void)ignored;
+    return core_shape_list(t->shape, t->rank);
+}
+
+static PyObject *slice_get_dtype(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyUnicode_FromString(((slice_object *)self)->tensor->dtype->name);
+}
+
+static PyObject *slice_shape(PyObject *self, void *closure)
+{
+    const sft_tensor *t = ((slice_object *)self)->tensor;
+    (void)closure;
+    return core_shape_tuple(t->shape, t->rank);
+}
+
+static PyObject *slice_dtype(PyObject *self, void *closure)
+{
+    (void)closure;
+    return slice_get_dtype(self, NULL);
+}
+
+static Py_ssize_t slice_length(PyObject *self)
+{
+    const sft_tensor *t = ((slice_object *)self)->tensor;
+    if (t->rank == 0) {
+        PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+        return -1;
+    }
+    return (Py_ssize_t)t->shape[0];
+}
+
+static PyObject *slice_repr(PyObject *self)
+{
+    const sft_tensor *t = ((slice_object *)self)->tensor;
+    PyObject *name = core_name(t), *shape = core_shape_list(t->shape, t->rank), *text = NULL;
+    if (name != NULL && shape != NULL) {
+        text = PyUnicode_FromFormat("<PySafeSlice %R, %s %R>", name, t->dtype->name, shape);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(shape);
+    return text;
+}
+
+static PyMethodDef slice_methods[] = {
+    {"get_shape", slice_get_shape, METH_NOARGS, "The tensor's shape, a list."},
+    {"get_dtype", slice_get_dtype, METH_NOARGS, "The tensor's type as the format calls it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef slice_getset[] = {
+    {"shape", slice_shape, NULL, "The tensor's shape, a tuple.", NULL},
+    {"dtype", slice_dtype, NULL, "The tensor's type as the format calls it.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slice_slots[] = {
+    {Py_tp_doc, (void *)"A tensor to be sliced before it is read."},
+    {Py_tp_dealloc, (void *)slice_dealloc},
+    {Py_tp_repr, (void *)slice_repr},
+    {Py_tp_methods, slice_methods},
+    {Py_tp_getset, slice_getset},
+    {Py_mp_subscript, (void *)slice_subscript},
+    {Py_mp_length, (void *)slice_length},
+    {0, NULL},
+};
+
+PyType_Spec core_slice_spec = {
+    .name = "safetensors_c.PySafeSlice",
+    .basicsize = sizeof(slice_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slice_slots,
+};

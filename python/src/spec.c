@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * spec.c - TensorSpec: the type, shape and address of a tensor to be saved; and what else saving reads from
+ * Python objects. Addresses are trusted, as in the reference. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+typedef struct spec_object {
+    PyObject_HEAD
+    const sft_dtype *dtype;
+    uint64_t *shape;
+    uint32_t rank;
+    uint64_t data_ptr;
+    uint64_t data_len;
+    PyObject *owner; /* whose memory it is; kept alive. NULL: the caller's affair */
+} spec_object;
+
+static const struct {
+    const char *name;
+    uint32_t id;
+} framework_names[] = {
+    {"bool", SFT_BOOL},
+    {"int8", SFT_I8},
+    {"uint8", SFT_U8},
+    {"int16", SFT_I16},
+    {"uint16", SFT_U16},
+    {"int32", SFT_I32},
+    {"uint32", SFT_U32},
+    {"int64", SFT_I64},
+    {"uint64", SFT_U64},
+    {"float16", SFT_F16},
+    {"float32", SFT_F32},
+    {"float64", SFT_F64},
+    {"bfloat16", SFT_BF16},
+    {"float8_e4m3fn", SFT_F8_E4M3},
+    {"float8_e4m3fnuz", SFT_F8_E4M3FNUZ},
+    {"float8_e5m2", SFT_F8_E5M2},
+    {"float8_e5m2fnuz", SFT_F8_E5M2FNUZ},
+    {"float8_e8m0fnu", SFT_F8_E8M0},
+    {"float4_e2m1fn_x2", SFT_F4},
+    {"complex64", SFT_C64},
+};
+#define NAMES (sizeof framework_names / sizeof framework_names[0])
+
+const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len)
+{
+    for (size_t i = 0; i < NAMES; i++) {
+        if (strlen(framework_names[i].name) == (size_t)len && memcmp(framework_names[i].name, name, (size_t)len) == 0) {
+            return sft_dtype_get(framework_names[i].id);
+        }
+    }
+    return sft_dtype_find(name, (size_t)len);
+}
+
+bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank)
+{
+    Py_ssize_t count;
+
+    *out = NULL;
+    if (!PySequence_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value)) {
+        return core_wrong_type("shape", value, "Sequence") != NULL;
+    }
+    count = PySequence_Size(value);
+    if (count < 0) {
+        return false;
+    }
+    *out = malloc(((size_t)count + 1) * sizeof **out);
+    if (*out == NULL || count > (Py_ssize_t)INT32_MAX) {
+        free(*out);
+        *out = NULL;
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(value, i);
+        bool done = item != NULL;
+        if (done && !PyIndex_Check(item)) {
+            PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(item), "__name__");
+            if (type != NULL) {
+                PyErr_Format(PyExc_TypeError,
+                             "argument 'shape': '%U' object cannot be interpreted as an integer", type);
+                Py_DECREF(type);
+            }
+            done = false;
+        }
+        done = done && core_u64(item, &(*out)[i]);
+        Py_XDECREF(item);
+        if (!done) {
+            free(*out);
+            *out = NULL;
+            return false;
+        }
+    }
+    *rank = (uint32_t)count;
+    return true;
+}
+
+/* torch's float4_e2m1fn_x2 has two elements in what it counts as one. */
+static bool logical_shape(core_state *state, spec_object *s)
+{
+    uint64_t last;
+
+    if (s->dtype->id != SFT_F4 || s->rank == 0) {
+        return true;
+    }
+    last = s->shape[s->rank - 1];
+    if (last > UINT64_MAX / 2) {
+        core_raise_text(state, SFT_E_OVERFLOW, NULL, "F4 last-dim %llu doubled to logical shape overflows usize",
+                        (unsigned long long)last);
+        return false;
+    }
+    s->shape[s->rank - 1] = last * 2;
+    return true;
+}
+
+static bool spec_fill(core_state *state, spec_object *s, PyObject **values)
+{
+    Py_ssize_t len;
+    const char *name;
+
+    if (!PyUnicode_Check(values[0])) {
+        return core_wrong_type("dtype", values[0], "str") != NULL;
+    }
+    name = PyUnicode_AsUTF8AndSize(values[0], &len);
+    if (name == NULL || !core_shape_read(values[1], &s->shape, &s->rank) || !core_u64(values[2], &s->data_ptr) ||
+        !core_u64(values[3], &s->data_len)) {
+        return false;
+    }
+    s->dtype = core_dtype_by_name(name, len);
+    if (s->dtype == NULL) {
+        core_raise_text(state, SFT_E_DTYPE, NULL,
+                        "Unknown dtype \"%U\". Supported dtypes: bool, int8, uint8, int16, uint16, int32, uint32, "
+                        "int64, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e4m3fnuz, "
+                        "float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2, complex64",
+                        values[0]);
+        return false;
+    }
+    /* "F4" is the format's name, and means its shape; torch's name means torch's. */
+    return strcmp(name, "float4_e2m1fn_x2") != 0 || logical_shape(state, s);
+}
+
+static PyObject *spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"dtype", "shape", "data_ptr", "data_len", "owner"};
+    static const core_signature signature = {"TensorSpec.__new__", parameters, 5, 0, 4};
+    core_state *state = PyType_GetModuleState(type);
+    PyObject *values[5];
+    spec_object *s;
+
+    if (state == NULL || !core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    s = PyObject_New(spec_object, type);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->shape = NULL;
+    s->owner = NULL;
+    if (!spec_fill(state, s, values)) {
+        Py_DECREF(s);
+        return NULL;
+    }
+    s->owner = Py_XNewRef(values[4]);
+    return (PyObject *)s;
+}
+
+static void spec_dealloc(PyObject *self)
+{
+    spec_object *s = (spec_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    free(s->shape);
+    Py_XDECREF(s->owner);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *spec_dtype(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyUnicode_FromString(((spec_object *)self)->dtype->name);
+}
+
+static PyObject *spec_shape(PyObject *self, void *closure)
+{
+    spec_object *s = (spec_object *)self;
+    (void)closure;
+    return core_shape_list(s->shape, s->rank);
+}
+
+static PyObject *spec_data_ptr(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((spec_object *)self)->data_ptr);
+}
+
+static PyObject *spec_data_len(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((spec_object *)self)->data_len);
+}
+
+static PyObject *spec_repr(PyObject *self)
+{
+    spec_object *s = (spec_object *)self;
+    PyObject *shape = core_shape_list(s->shape, s->rank), *text = NULL;
+    if (shape != NULL) {
+        text = PyUnicode_FromFormat("TensorSpec(dtype='%s', shape=%R, data_ptr=%llu, data_len=%llu)",
+                                    s->dtype->name, shape, (unsigned long long)s->data_ptr,
+                                    (unsigned long long)s->data_len);
+        Py_DECREF(shape);
+    }
+    return text;
+}
+
+static PyGetSetDef spec_getset[] = {
+    {"dtype", spec_dtype, NULL, "The tensor's type as the format calls it.", NULL},
+    {"shape", spec_shape, NULL, "The shape that goes into the header.", NULL},
+    {"data_ptr", spec_data_ptr, NULL, "Address of the bytes.", NULL},
+    {"data_len", spec_data_len, NULL, "Number of bytes.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot spec_slots[] = {
+    {Py_tp_doc, (void *)"TensorSpec(*, dtype, shape, data_ptr, data_len, owner=None)\n--\n\n"
+                        "A tensor to be saved, by its address. The memory must stay; owner is kept alive."},
+    {Py_tp_new, (void *)spec_new},
+    {Py_tp_dealloc, (void *)spec_dealloc},
+    {Py_tp_repr, (void *)spec_repr},
+    {Py_tp_getset, spec_getset},
+    {0, NULL},
+};
+
+PyType_Spec core_spec_spec = {
+    .name = "safetensors_c.TensorSpec",
+    .basicsize = sizeof(spec_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = spec_slots,
+};
+
+bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out)
+{
+    spec_object *s = (spec_object *)spec;
+    Py_ssize_t len;
+    uint64_t elements = 1, bytes = 0;
+    bool fits = true;
+    sft_error err;
+
+    if (!PyUnicode_Check(name)) {
+        return core_wrong_type("tensor_dict", name, "str") != NULL;
+    }
+    if (!Py_IS_TYPE(spec, state->spec_type)) {
+        return core_wrong_type("tensor_dict", spec, "TensorSpec") != NULL;
+    }
+    memset(out, 0, sizeof *out);
+    out->name = PyUnicode_AsUTF8AndSize(name, &len);
+    if (out->name == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < s->rank && fits; i++) {
+        fits = s->shape[i] == 0 || elements <= UINT64_MAX / s->shape[i];
+        elements = fits ? elements * s->shape[i] : 0;
+    }
+    sft_zero(&err, sizeof err);
+    err.offset = SFT_NO_OFFSET;
+    err.status = !fits ? SFT_E_OVERFLOW : sft_dtype_bytes(s->dtype, elements, &bytes, &err);
+    if (err.status == SFT_OK && bytes != s->data_len) {
+        err.status = SFT_E_SIZE;
+    }
+    if (err.status != SFT_OK) {
+        (void)sft_escape(err.tensor, sizeof err.tensor, out->name, (size_t)len);
+        return core_raise(state, &err, CORE_SERIALIZING) != NULL;
+    }
+    out->name_len = (size_t)len;
+    out->dtype = s->dtype;
+    out->shape = s->shape;
+    out->rank = s->rank;
+    out->data = (const void *)(uintptr_t)s->data_ptr;
+    out->nbytes = s->data_len;
+    return true;
+}
+
+/* ---------------------------------------------------------------- bytes, digests, metadata */
+
+bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out)
+{
+    memset(out, 0, sizeof *out);
+    if (Py_IS_TYPE(object, state->spec_type)) {
+        spec_object *s = (spec_object *)object;
+        out->data = (const void *)(uintptr_t)s->data_ptr;
+        out->size = s->data_len;
+        return true;
+    }
+    if (PyObject_GetBuffer(object, &out->view, PyBUF_SIMPLE) < 0) {
+        out->view.obj = NULL;
+        return false;
+    }
+    out->data = out->view.buf;
+    out->size = (uint64_t)out->view.len;
+    return true;
+}
+
+void core_bytes_release(core_bytes *bytes)
+{
+    if (bytes->view.obj != NULL) {
+        PyBuffer_Release(&bytes->view);
+    }
+}
+
+bool core_digests(PyObject *value, uint32_t *out)
+{
+    static const char *const names[] = {"crc32c", "sha256", NULL};
+    PyObject *list;
+
+    *out = 0;
+    if (value == NULL || value == Py_None) {
+        return true;
+    }
+    if (PyUnicode_Check(value)) {
+        list = PyList_New(1);
+        if (list != NULL && PyList_SetItem(list, 0, Py_NewRef(value)) < 0) {
+            Py_CLEAR(list);
+        }
+    } else {
+        list = PySequence_List(value);
+    }
+    for (Py_ssize_t i = 0; list != NULL && i < PyList_Size(list); i++) {
+        int found = core_choice(PyList_GetItem(list, i), "digests", names);
+        if (found < 0) {
+            if (found == -1) {
+                PyErr_Format(PyExc_ValueError, "digest %R is none of: crc32c, sha256", PyList_GetItem(list, i));
+            }
+            Py_CLEAR(list);
+            break;
+        }
+        *out |= found == 0 ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
+    }
+    Py_XDECREF(list);
+    return list != NULL;
+}
+
+bool core_metadata_read(PyObject *metadata, core_metadata *out)
+{
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+
+    out->entries = NULL;
+    out->count = 0;
+    if (metadata == NULL || metadata == Py_None) {
+        return true;
+    }
+    if (!PyDict_Check(metadata)) {
+        return core_wrong_type("metadata", metadata, "dict") != NULL;
+    }
+    out->entries = calloc((size_t)PyDict_Size(metadata) + 1, sizeof *out->entries);
+    if (out->entries == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    while (PyDict_Next(metadata, &position, &key, &value)) {
+        sft_metadata_entry *e = &out->entries[out->count];
+        Py_ssize_t key_len, value_len;
+        if (!PyUnicode_Check(key) || !PyUnicode_Check(value)) {
+            core_wrong_type("metadata", PyUnicode_Check(key) ? value : key, "str");
+            return false;
+        }
+        e->key = PyUnicode_AsUTF8AndSize(key, &key_len);
+        e->value = PyUnicode_AsUTF8AndSize(value, &value_len);
+        if (e->key == NULL || e->value == NULL) {
+            return false;
+        }
+        e->key_len = (size_t)key_len;
+        e->value_len = (size_t)value_len;
+        out->count++;
+    }
+    return true;
+}
+
+void core_metadata_free(core_metadata *metadata)
+{
+    free(metadata->entries);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * tensor.c - tensors of a framework over memory of ours. numpy arrays are made by numpy.ndarray() itself over
+ * an object that lends the memory; the other frameworks but torch (torch.c) get theirs from such an array.
+ * Nothing is imported before a tensor is asked for. Read core.h first.
+ */
+#include "core.h"
+
+const char *const core_framework_name[CORE_FRAMEWORKS] = {
+    "pytorch", "numpy", "tensorflow", "flax", "mlx", "paddle",
+};
+
+int core_framework_find(const char *name, Py_ssize_t len)
+{
+    static const struct {
+        const char *name;
+        core_framework framework;
+    } names[] = {
+        {"pt", CORE_TORCH},   {"torch", CORE_TORCH},    {"pytorch", CORE_TORCH},
+        {"np", CORE_NUMPY},   {"numpy", CORE_NUMPY},    {"tf", CORE_TENSORFLOW},
+        {"tensorflow", CORE_TENSORFLOW}, {"jax", CORE_FLAX}, {"flax", CORE_FLAX},
+        {"mlx", CORE_MLX},    {"paddle", CORE_PADDLE},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i].name) == (size_t)len && memcmp(names[i].name, name, (size_t)len) == 0) {
+            return (int)names[i].framework;
+        }
+    }
+    return -1;
+}
+
+PyObject *core_shape_tuple(const uint64_t *shape, size_t rank)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)rank);
+    for (size_t i = 0; tuple != NULL && i < rank; i++) {
+        PyObject *extent = PyLong_FromUnsignedLongLong(shape[i]);
+        if (extent == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, extent) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
+PyObject *core_shape_list(const uint64_t *shape, size_t rank)
+{
+    PyObject *list = PyList_New((Py_ssize_t)rank);
+    for (size_t i = 0; list != NULL && i < rank; i++) {
+        PyObject *extent = PyLong_FromUnsignedLongLong(shape[i]);
+        if (extent == NULL || PyList_SetItem(list, (Py_ssize_t)i, extent) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+PyObject *core_name(const sft_tensor *tensor)
+{
+    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+}
+
+/* ---------------------------------------------------------------- numpy */
+
+/* numpy's name of a type; those that numpy lacks are ml_dtypes'. */
+static const char *const numpy_names[SFT_DTYPE_COUNT + 1] = {
+    [SFT_BOOL] = "bool",
+    [SFT_U8] = "uint8",
+    [SFT_I8] = "int8",
+    [SFT_F8_E5M2] = "float8_e5m2",
+    [SFT_F8_E4M3] = "float8_e4m3fn",
+    [SFT_F8_E8M0] = "float8_e8m0fnu",
+    [SFT_F8_E4M3FNUZ] = "float8_e4m3fnuz",
+    [SFT_F8_E5M2FNUZ] = "float8_e5m2fnuz",
+    [SFT_I16] = "int16",
+    [SFT_U16] = "uint16",
+    [SFT_F16] = "float16",
+    [SFT_BF16] = "bfloat16",
+    [SFT_I32] = "int32",
+    [SFT_U32] = "uint32",
+    [SFT_F32] = "float32",
+    [SFT_C64] = "complex64",
+    [SFT_F64] = "float64",
+    [SFT_I64] = "int64",
+    [SFT_U64] = "uint64",
+};
+
+/* A dtype object for a name that numpy itself may not know. */
+static PyObject *numpy_lookup(uint32_t id)
+{
+    const char *name = numpy_names[id];
+    bool foreign = id == SFT_BF16 || (id >= SFT_F8_E5M2 && id <= SFT_F8_E5M2FNUZ);
+    PyObject *numpy, *what = NULL, *result;
+
+    if (foreign) {
+        what = core_import_attribute("ml_dtypes", name);
+        if (what == NULL) {
+            PyErr_Clear();
+        }
+    }
+    if (what == NULL && foreign && id != SFT_BF16) {
+        /* AttributeError: module 'numpy' has no attribute 'float8_e4m3fn' */
+        what = core_import_attribute("numpy", name);
+    } else if (what == NULL) {
+        what = PyUnicode_FromString(name);
+    }
+    if (what == NULL) {
+        return NULL;
+    }
+    numpy = PyImport_ImportModule("numpy");
+    result = numpy != NULL ? PyObject_CallMethod(numpy, "dtype", "O", what) : NULL;
+    Py_XDECREF(numpy);
+    Py_DECREF(what);
+    return result;
+}
+
+/* Little-endian types on a big-endian host are numpy's own affair. */
+static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype)
+{
+    PyObject *now;
+    const uint16_t probe = 1;
+
+    if (dtype->id > SFT_DTYPE_COUNT || numpy_names[dtype->id] == NULL) {
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s", dtype->name);
+    }
+    now = __atomic_load_n(&state->numpy_dtype[dtype->id], __ATOMIC_ACQUIRE);
+    if (now == NULL) {
+        now = numpy_lookup(dtype->id);
+        if (now != NULL && *(const unsigned char *)&probe == 0) {
+            CORE_SET(now, PyObject_CallMethod(now, "newbyteorder", "s", "<"));
+        }
+        if (now != NULL) {
+            now = core_once(&state->numpy_dtype[dtype->id], now);
+        }
+    }
+    return now;
+}
+
+static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
+                              const core_place *place)
+{
+    PyObject *type = __atomic_load_n(&state->numpy_ndarray, __ATOMIC_ACQUIRE);
+    PyObject *element = numpy_dtype(state, dtype);
+    PyObject *dims, *offset, *lender, *result = NULL;
+
+    if (element == NULL) {
+        return NULL;
+    }
+    if (type == NULL) {
+        type = core_import_attribute("numpy", "ndarray");
+        if (type == NULL) {
+            return NULL;
+        }
+        type = core_once(&state->numpy_ndarray, type);
+    }
+    lender = place->lender != NULL ? Py_NewRef(place->lender) : core_memory_object(state, place->memory);
+    dims = core_shape_tuple(shape, rank);
+    offset = PyLong_FromSize_t((size_t)(place->data - place->memory->base));
+    if (lender != NULL && dims != NULL && offset != NULL) {
+        result = PyObject_CallFunctionObjArgs(type, dims, element, lender, offset, NULL);
+    }
+    Py_XDECREF(lender);
+    Py_XDECREF(dims);
+    Py_XDECREF(offset);
+    return result;
+}
+
+/* ---------------------------------------------------------------- all frameworks */
+
+PyObject *core_import_attribute(const char *module, const char *name)
+{
+    PyObject *loaded = PyImport_ImportModule(module);
+    PyObject *result = loaded != NULL ? PyObject_GetAttrString(loaded, name) : NULL;
+    Py_XDECREF(loaded);
+    return result;
+}
+
+/* What turns a numpy array into the framework's tensor: a function that safetensors_c has set, or the
+ * framework's own. A new reference. */
+static PyObject *converter(core_state *state, core_framework framework, bool *ours)
+{
+    static const struct {
+        const char *module;
+        const char *name;
+    } own[CORE_FRAMEWORKS] = {
+        [CORE_TENSORFLOW] = {"tensorflow", "convert_to_tensor"},
+        [CORE_FLAX] = {"jax.numpy", "array"},
+        [CORE_MLX] = {"mlx.core", "array"},
+        [CORE_PADDLE] = {"paddle", "to_tensor"},
+    };
+    PyObject *set = PyDict_GetItemString(state->converters, core_framework_name[framework]);
+
+    *ours = set != NULL;
+    if (set != NULL) {
+        return Py_NewRef(set);
+    }
+    return core_import_attribute(own[framework].module, own[framework].name);
+}
+
+static PyObject *convert(core_state *state, core_framework framework, PyObject *device, PyObject *array)
+{
+    bool ours;
+    PyObject *function = converter(state, framework, &ours);
+    PyObject *result;
+
+    if (function == NULL) {
+        return NULL;
+    }
+    if (ours) {
+        result = PyObject_CallFunctionObjArgs(function, array, device != NULL ? device : Py_None, NULL);
+    } else {
+        result = PyObject_CallFunctionObjArgs(function, array, NULL);
+    }
+    Py_DECREF(function);
+    return result;
+}
+
+PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device, const sft_dtype *dtype,
+                      const uint64_t *shape, uint32_t rank, const core_place *place)
+{
+    PyObject *tensor;
+
+    if (framework == CORE_TORCH) {
+        core_slab *slab = core_slab_new(1, rank, place->memory);
+        if (slab == NULL) {
+            return PyErr_NoMemory();
+        }
+        tensor = core_torch_tensor(state, slab, dtype, shape, rank, place->data);
+        core_slab_drop(slab);
+        if (tensor != NULL && device != NULL) {
+            CORE_SET(tensor, PyObject_CallMethod(tensor, "to", "O", device));
+        }
+        return tensor;
+    }
+    tensor = numpy_tensor(state, dtype, shape, rank, place);
+    if (tensor != NULL && framework != CORE_NUMPY) {
+        CORE_SET(tensor, convert(state, framework, device, tensor));
+    }
+    return tensor;
+}

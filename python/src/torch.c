@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * torch.c - torch tensors through DLPack capsules, the one way in that needs no header of torch's. The
+ * capsules of one load share a slab, so a tensor costs no allocation of ours. Types that the torch at hand
+ * does not know as DLPack types come as uint8 and are then viewed. Source: DLPack 1.1, dlpack.h.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+typedef struct dl_type {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} dl_type;
+
+typedef struct dl_tensor {
+    void *data;
+    int32_t device_type;
+    int32_t device_id;
+    int32_t ndim;
+    dl_type dtype;
+    int64_t *shape;
+    int64_t *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+
+typedef struct dl_managed {
+    dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct dl_managed *self);
+} dl_managed;
+
+struct core_slab {
+    size_t refs; /* atomic */
+    core_memory *memory;
+    size_t room, used;
+    int64_t *next_dimension; /* shape and strides of the next tensor */
+    dl_managed tensors[];
+};
+
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+
+/* How torch calls a type, and DLPack's code; 0 bits: always by way of uint8. */
+static const struct {
+    const char *name;
+    dl_type type;
+} types[SFT_DTYPE_COUNT + 1] = {
+    [SFT_BOOL] = {"bool", {DL_BOOL, 8, 1}},
+    [SFT_F4] = {"float4_e2m1fn_x2", {0, 0, 0}},
+    [SFT_U8] = {"uint8", {DL_UINT, 8, 1}},
+    [SFT_I8] = {"int8", {DL_INT, 8, 1}},
+    [SFT_F8_E5M2] = {"float8_e5m2", {0, 0, 0}},
+    [SFT_F8_E4M3] = {"float8_e4m3fn", {0, 0, 0}},
+    [SFT_F8_E8M0] = {"float8_e8m0fnu", {0, 0, 0}},
+    [SFT_F8_E4M3FNUZ] = {"float8_e4m3fnuz", {0, 0, 0}},
+    [SFT_F8_E5M2FNUZ] = {"float8_e5m2fnuz", {0, 0, 0}},
+    [SFT_I16] = {"int16", {DL_INT, 16, 1}},
+    [SFT_U16] = {"uint16", {DL_UINT, 16, 1}},
+    [SFT_F16] = {"float16", {DL_FLOAT, 16, 1}},
+    [SFT_BF16] = {"bfloat16", {DL_BFLOAT, 16, 1}},
+    [SFT_I32] = {"int32", {DL_INT, 32, 1}},
+    [SFT_U32] = {"uint32", {DL_UINT, 32, 1}},
+    [SFT_F32] = {"float32", {DL_FLOAT, 32, 1}},
+    [SFT_C64] = {"complex64", {DL_COMPLEX, 64, 1}},
+    [SFT_F64] = {"float64", {DL_FLOAT, 64, 1}},
+    [SFT_I64] = {"int64", {DL_INT, 64, 1}},
+    [SFT_U64] = {"uint64", {DL_UINT, 64, 1}},
+};
+
+core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory)
+{
+    size_t numbers = 2 * dimensions + 1;
+    core_slab *slab;
+
+    if (tensors > SIZE_MAX / 4 / sizeof(dl_managed) || numbers > SIZE_MAX / 4 / sizeof(int64_t)) {
+        return NULL;
+    }
+    slab = malloc(sizeof *slab + tensors * sizeof(dl_managed) + numbers * sizeof(int64_t));
+    if (slab != NULL) {
+        slab->refs = 1;
+        slab->memory = core_memory_keep(memory);
+        slab->room = tensors;
+        slab->used = 0;
+        slab->next_dimension = (int64_t *)(void *)&slab->tensors[tensors];
+    }
+    return slab;
+}
+
+void core_slab_drop(core_slab *slab)
+{
+    if (slab != NULL && __atomic_fetch_sub(&slab->refs, 1, __ATOMIC_ACQ_REL) == 1) {
+        core_memory_drop(slab->memory);
+        free(slab);
+    }
+}
+
+static void delete_tensor(dl_managed *self)
+{
+    core_slab_drop(self->manager);
+}
+
+/* The next tensor of the slab as a capsule; strides are told, for some versions of torch want them. */
+static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, uint32_t rank, unsigned char *data)
+{
+    dl_managed *m = &slab->tensors[slab->used];
+    int64_t *dims = slab->next_dimension, *strides = dims + rank;
+    uint64_t stride = 1;
+    PyObject *result;
+
+    for (uint32_t i = rank; i-- > 0;) {
+        dims[i] = (int64_t)shape[i];
+        strides[i] = (int64_t)stride;
+        stride *= shape[i] > 1 ? shape[i] : 1; /* wraps only where an extent is 0 */
+    }
+    m->tensor = (dl_tensor){.data = data, .device_type = 1, .ndim = (int32_t)rank, .dtype = type,
+                            .shape = dims, .strides = strides};
+    m->manager = slab;
+    m->deleter = delete_tensor;
+    result = PyCapsule_New(m, "dltensor", NULL);
+    if (result != NULL) {
+        slab->used++;
+        slab->next_dimension = strides + rank;
+        __atomic_fetch_add(&slab->refs, 1, __ATOMIC_RELAXED);
+    }
+    return result;
+}
+
+/* torch takes the capsule over, or we release what it holds. */
+static PyObject *import_capsule(core_state *state, PyObject *object)
+{
+    PyObject *tensor = NULL;
+
+    if (object != NULL) {
+        tensor = PyObject_CallFunctionObjArgs(state->torch_from_dlpack, object, NULL);
+        if (tensor == NULL && PyCapsule_IsValid(object, "dltensor")) {
+            PyObject *type, *value, *trace;
+            PyErr_Fetch(&type, &value, &trace);
+            delete_tensor(PyCapsule_GetPointer(object, "dltensor"));
+            PyErr_Restore(type, value, trace);
+        }
+        Py_DECREF(object);
+    }
+    return tensor;
+}
+
+bool core_torch_ready(core_state *state)
+{
+    PyObject *function;
+
+    if (__atomic_load_n(&state->torch_from_dlpack, __ATOMIC_ACQUIRE) != NULL) {
+        return true;
+    }
+    /* The function behind torch.utils.dlpack.from_dlpack, which adds 0.3 us of Python per tensor. */
+    function = core_import_attribute("torch._C", "_from_dlpack");
+    if (function == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        function = core_import_attribute("torch.utils.dlpack", "from_dlpack");
+    }
+    if (function == NULL) {
+        return false;
+    }
+    core_once(&state->torch_from_dlpack, function);
+    return true;
+}
+
+/* torch.<name of the type>. Borrowed. */
+static PyObject *torch_dtype(core_state *state, uint32_t id)
+{
+    PyObject *now = __atomic_load_n(&state->torch_dtype[id], __ATOMIC_ACQUIRE);
+    if (now == NULL) {
+        now = core_import_attribute("torch", types[id].name);
+        if (now != NULL) {
+            now = core_once(&state->torch_dtype[id], now);
+        }
+    }
+    return now;
+}
+
+/* By way of uint8: the last dimension counts bytes, then the type is put on it. */
+static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
+                        uint32_t rank, unsigned char *data)
+{
+    static const dl_type byte = {DL_UINT, 8, 1};
+    uint64_t dims[CORE_MAX_RANK];
+    PyObject *element = torch_dtype(state, dtype->id);
+    PyObject *tensor;
+
+    if (element == NULL) {
+        return NULL;
+    }
+    if (rank > CORE_MAX_RANK) {
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "%s of rank %u", dtype->name, (unsigned)rank);
+    }
+    memcpy(dims, shape, rank * sizeof dims[0]);
+    if (dtype->block_elements > 1) {
+        if (rank == 0 || dims[rank - 1] % dtype->block_elements != 0) {
+            PyObject *list = core_shape_list(shape, rank);
+            if (list != NULL) {
+                core_raise_text(state, SFT_E_SUBBYTE, NULL,
+                                "f4_x2 dtype requires that the last dim be divisible by 2 in torch: got %R", list);
+                Py_DECREF(list);
+            }
+            return NULL;
+        }
+        dims[rank - 1] /= dtype->block_elements;
+    }
+    tensor = import_capsule(state, capsule(slab, byte, dims, rank, data));
+    if (tensor != NULL) {
+        CORE_SET(tensor, PyObject_CallMethod(tensor, "view", "O", element));
+    }
+    return tensor;
+}
+
+PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
+                            uint32_t rank, unsigned char *data)
+{
+    if (!core_torch_ready(state)) {
+        return NULL;
+    }
+    if (dtype->id > SFT_DTYPE_COUNT || types[dtype->id].name == NULL) {
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s", dtype->name);
+    }
+    if (types[dtype->id].type.bits == 0) {
+        return viewed(state, slab, dtype, shape, rank, data);
+    }
+    return import_capsule(state, capsule(slab, types[dtype->id].type, shape, rank, data));
+}
