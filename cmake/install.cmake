@@ -3,11 +3,22 @@
 # pkg-config file and the CMake package find their prefix from where they lie, so the tree can be moved.
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE)
 install(TARGETS sft_static sft_shared EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Each wing is a set of its own, so that find_package(safetensors) asks for a wing's dependencies only with
+# find_package(safetensors COMPONENTS import).
+foreach(wing ${SFT_WINGS})
+  install(FILES ${PROJECT_SOURCE_DIR}/include/sft/${wing}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sft)
+  install(TARGETS sft_${wing}_static sft_${wing}_shared EXPORT safetensors-${wing}-targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(EXPORT safetensors-${wing}-targets NAMESPACE safetensors::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/safetensors)
+endforeach()
 if(TARGET safetensors)
   install(TARGETS safetensors RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
@@ -42,6 +53,12 @@ endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors.pc.in
   ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(wing ${SFT_WINGS})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors-${wing}.pc.in
+    ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${wing}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${wing}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # ---------------------------------------------------------------- texts
 install(FILES LICENSE LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -38,6 +38,7 @@ look_build() {
     need_command cmake cmake
     need_command ninja ninja-build
     if ! command -v pkg-config >/dev/null 2>&1; then lack pkg-config; fi
+    need_file zlib1g-dev /usr/include/zlib.h /usr/local/include/zlib.h
     need_file libcmocka-dev /usr/include/cmocka.h /usr/local/include/cmocka.h
     need_command python3 python3
     if cmake_is_old; then

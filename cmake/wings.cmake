@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Wings: libraries of their own on the public interfaces, each with its own dependencies. They compile
+# against src/base too: the static wing takes it from the static core; the shared wing has a private copy (its
+# symbols are local), so that the shared core exports nothing for it.
+#
+# sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
+# safetensors::NAME) of src/NAME/*.c, and sft_NAME_objects for the tool and the tests. Exported: what
+# src/libsafetensors-NAME.map lists.
+function(sft_wing name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  file(GLOB base CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
+  # The core's own objects answer for these: a pool of the caller's is run by the core that made it.
+  list(FILTER base EXCLUDE REGEX "/(pool|version)\\.c$")
+  add_library(sft_${name}_objects OBJECT ${sources})
+  target_link_libraries(sft_${name}_objects PRIVATE sft_flags ${ARGN} Threads::Threads)
+  target_include_directories(sft_${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(sft_${name}_objects PRIVATE SFT_BUILDING SFT_STATIC)
+  set_target_properties(sft_${name}_objects PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+
+  add_library(sft_${name}_static STATIC $<TARGET_OBJECTS:sft_${name}_objects>)
+  target_link_libraries(sft_${name}_static PUBLIC sft_static ${ARGN})
+  set_target_properties(sft_${name}_static PROPERTIES EXPORT_NAME ${name}-static OUTPUT_NAME safetensors-${name})
+
+  add_library(sft_${name}_shared SHARED ${sources} ${base})
+  target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> ${ARGN} Threads::Threads
+    PUBLIC sft_shared)
+  target_include_directories(sft_${name}_shared PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(sft_${name}_shared PRIVATE SFT_BUILDING)
+  set_target_properties(sft_${name}_shared PROPERTIES EXPORT_NAME ${name}-shared OUTPUT_NAME safetensors-${name}
+    C_VISIBILITY_PRESET hidden VERSION ${PROJECT_VERSION} SOVERSION ${SFT_SOVERSION})
+  if(NOT WIN32 AND NOT APPLE)
+    set(map ${PROJECT_SOURCE_DIR}/src/libsafetensors-${name}.map)
+    target_link_options(sft_${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined
+      -Wl,-Bsymbolic-functions)
+    set_target_properties(sft_${name}_shared PROPERTIES LINK_DEPENDS ${map} INSTALL_RPATH "\$ORIGIN")
+  endif()
+  add_library(safetensors::${name}-static ALIAS sft_${name}_static)
+  add_library(safetensors::${name}-shared ALIAS sft_${name}_shared)
+  if(BUILD_SHARED_LIBS)
+    add_library(safetensors::${name} ALIAS sft_${name}_shared)
+  else()
+    add_library(safetensors::${name} ALIAS sft_${name}_static)
+  endif()
+endfunction()
+
+set(SFT_WINGS)
+if(SFT_BUILD_IMPORT)
+  find_package(ZLIB)
+  if(ZLIB_FOUND)
+    sft_wing(import ZLIB::ZLIB)
+    list(APPEND SFT_WINGS import)
+  elseif(CMAKE_CROSSCOMPILING)
+    message(STATUS "import wing: not built, there is no zlib for this target")
+  else()
+    message(FATAL_ERROR "zlib not found: run scripts/bootstrap.sh, or configure with -DSFT_BUILD_IMPORT=OFF")
+  endif()
+endif()
+
+# How the tool reaches a wing: linked in (SFT_WING_<NAME>_LINKED), or opened by dlopen on first use, from the folder
+# of the libraries beside its own (SFT_WING_<NAME>_DLOPEN). A wing whose dependencies take time to load is
+# always opened. Nothing of either runs before a command asks for the wing.
+function(sft_tool_wings tool)
+  set(opened FALSE)
+  if("import" IN_LIST SFT_WINGS)
+    if(BUILD_SHARED_LIBS AND NOT WIN32)
+      target_compile_definitions(${tool} PRIVATE SFT_WING_IMPORT_DLOPEN="$<TARGET_SONAME_FILE_NAME:sft_import_shared>")
+      add_dependencies(${tool} sft_import_shared)
+      set(opened TRUE)
+    else()
+      target_sources(${tool} PRIVATE $<TARGET_OBJECTS:sft_import_objects>)
+      target_compile_definitions(${tool} PRIVATE SFT_WING_IMPORT_LINKED)
+      # The static zlib where there is one: loading the shared one would cost every start of the tool.
+      find_library(SFT_ZLIB_ARCHIVE NAMES libz.a)
+      mark_as_advanced(SFT_ZLIB_ARCHIVE)
+      if(SFT_ZLIB_ARCHIVE)
+        target_link_libraries(${tool} PRIVATE ${SFT_ZLIB_ARCHIVE})
+      else()
+        target_link_libraries(${tool} PRIVATE ZLIB::ZLIB)
+      endif()
+    endif()
+  endif()
+  if(opened)
+    file(RELATIVE_PATH back /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(${tool} PROPERTIES INSTALL_RPATH "\$ORIGIN/${back}"
+      BUILD_RPATH "$<TARGET_FILE_DIR:sft_shared>")
+    target_link_libraries(${tool} PRIVATE ${CMAKE_DL_LIBS})
+  endif()
+endfunction()
+
+# The wings' sources once more for the unit tests and fuzz targets: sft_unit_NAME over sft_unit.
+function(sft_wing_unit)
+  if("import" IN_LIST SFT_WINGS)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/import/*.c)
+    add_library(sft_unit_import STATIC EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(sft_unit_import PUBLIC sft_unit ZLIB::ZLIB)
+  endif()
+endfunction()

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/import.h - weight files of other formats, read as catalogs; what is hostile in them, told; and
+ * their conversion to safetensors. Library libsafetensors-import (needs zlib).
+ *
+ * Caveats first.
+ *  - Nothing in a file is ever executed, imported or resolved: a pickle is read by a symbolic machine
+ *    whose only results are plain data and inert records. No second file is opened unless the format
+ *    says so (shards of an index, external data), and then only inside the folder of the first.
+ *  - A verdict of SFT_SCAN_HARMLESS means that loading with *this library* or with an unpickler limited
+ *    to the same names executes nothing. It says nothing about the values of the weights.
+ *  - Formats are told by bytes, never by the name of the file.
+ *  - The checksums of large members (zip CRC-32) are not read by opening; sft_scan with
+ *    SFT_IMPORT_CHECKSUMS and conversions read them. Small members are always checked.
+ *
+ * Threads: as in sft/catalog.h. Reports are immutable.
+ */
+#ifndef SFT_IMPORT_H
+#define SFT_IMPORT_H
+
+#include <sft/catalog.h>
+#include <sft/write.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- formats */
+
+/* Stable numbers. X(name, number, short name, title) */
+#define SFT_IMPORT_FORMAT_MAP(X)                                                                     \
+    X(SFT_IMPORT_UNKNOWN, 0, "unknown", "no known format")                                           \
+    X(SFT_IMPORT_SAFETENSORS, 1, "safetensors", "safetensors")                                       \
+    X(SFT_IMPORT_TORCH_ZIP, 2, "torch-zip", "PyTorch zip archive (1.6 and later)")                   \
+    X(SFT_IMPORT_TORCH_LEGACY, 3, "torch-legacy", "PyTorch legacy stream (before 1.6)")              \
+    X(SFT_IMPORT_TORCH_TAR, 4, "torch-tar", "PyTorch legacy tar (0.1)")                              \
+    X(SFT_IMPORT_PICKLE, 5, "pickle", "Python pickle")                                               \
+    X(SFT_IMPORT_NPY, 6, "npy", "numpy array")                                                       \
+    X(SFT_IMPORT_NPZ, 7, "npz", "numpy archive")                                                     \
+    X(SFT_IMPORT_GGUF, 8, "gguf", "GGUF")                                                            \
+    X(SFT_IMPORT_ONNX, 9, "onnx", "ONNX model")                                                      \
+    X(SFT_IMPORT_MINDSPORE, 10, "mindspore", "MindSpore checkpoint")                                 \
+    X(SFT_IMPORT_FLAX, 11, "flax", "Flax msgpack")                                                   \
+    X(SFT_IMPORT_HDF5, 12, "hdf5", "HDF5 (Keras, h5py)")                                             \
+    X(SFT_IMPORT_TF_BUNDLE, 13, "tf-bundle", "TensorFlow checkpoint (tensor bundle)")                \
+    X(SFT_IMPORT_KERAS, 14, "keras", "Keras archive (.keras)")                                       \
+    X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow file")                                            \
+    X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                          \
+    X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")
+
+typedef enum sft_import_format {
+#define SFT_IMPORT_ENUM(name, number, word, title) name = number,
+    SFT_IMPORT_FORMAT_MAP(SFT_IMPORT_ENUM)
+#undef SFT_IMPORT_ENUM
+    SFT_IMPORT_FORCE_32BIT = 0x7fffffff
+} sft_import_format;
+
+/* "torch-zip" and "PyTorch zip archive ..."; the row of UNKNOWN for other numbers. Static. */
+SFT_API const char *sft_import_format_name(uint32_t format);
+SFT_API const char *sft_import_format_title(uint32_t format);
+
+/* What the bytes behind a source are. SFT_IMPORT_UNKNOWN is no error. Reads at most a few KiB from both
+ * ends. The source stays the caller's. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_detect(const sft_source *source, uint32_t *format,
+                                                    sft_error *err);
+
+/* ---------------------------------------------------------------- options */
+
+/* Several names of the same bytes (same storage, offset, shape, strides and type): which one is the tensor
+ * and which are aliases (sft_catalog_alias_at). Views that differ in any of these are tensors of their own. */
+typedef enum sft_import_dedup {
+    SFT_DEDUP_HF = 0,    /* the smallest name, as Hugging Face's conversion has it */
+    SFT_DEDUP_FIRST = 1, /* the first in the file */
+    SFT_DEDUP_KEEP = 2,  /* each is a tensor: the bytes are copied */
+    SFT_DEDUP_ERROR = 3  /* SFT_E_DUPLICATE */
+} sft_import_dedup;
+
+/* Keep going past what is not understood (unknown classes, tensors of unknown kinds, TorchScript
+ * archives, whose code is never looked at); the report lists what was left out. Without it the first
+ * such thing is SFT_E_UNSUPPORTED. */
+#define SFT_IMPORT_ALLOW_OPAQUE 1u
+/* Wrong CRC-32s in zip archives are no error (torch.serialization.set_crc32_options(False) writes such). */
+#define SFT_IMPORT_NO_CRC 2u
+/* sft_scan: read and check the checksums of large members too. */
+#define SFT_IMPORT_CHECKSUMS 4u
+/* Files beside the first one (shards, external data) may be symbolic links to anywhere. */
+#define SFT_IMPORT_FOLLOW_LINKS 8u
+/* Give block-quantised tensors (GGUF) as F32 instead of raw blocks. */
+#define SFT_IMPORT_DEQUANTIZE 16u
+/* Keep the whole tree of dicts, lists, tuples and scalars as JSON in the metadata, key "sft.tree". */
+#define SFT_IMPORT_KEEP_TREE 32u
+
+typedef struct sft_import_options {
+    size_t struct_size;
+    const sft_allocator *allocator; /* must outlive the catalog */
+    const sft_limits *limits;       /* of names, ranks, tensors; header_bytes: descriptions read whole */
+    const char *key;                /* part of a nested file: "state_dict", "ema.params"; "." for all of it;
+                                       NULL: the state dict is looked for */
+    sft_access access;
+    uint32_t flags; /* SFT_IMPORT_* */
+    sft_import_dedup dedup;
+    uint32_t reserved;
+    uint64_t memory_bytes;  /* heap while reading and in the catalog; default 192 MiB */
+    uint64_t inflate_bytes; /* of deflated members, together; default 1,032 times the file */
+} sft_import_options;
+
+/* ---------------------------------------------------------------- reports */
+
+typedef enum sft_scan_verdict {
+    SFT_SCAN_HARMLESS = 0,
+    SFT_SCAN_UNKNOWN = 1,  /* nobody vouches for it */
+    SFT_SCAN_DANGEROUS = 2 /* would run code, or is a known trick against scanners */
+} sft_scan_verdict;
+
+typedef enum sft_finding_kind {
+    SFT_FINDING_GLOBAL = 1,    /* a name that a pickle refers to */
+    SFT_FINDING_CONTAINER = 2, /* something odd about the archive or stream */
+    SFT_FINDING_PICKLE = 3,    /* something odd about a pickle */
+    SFT_FINDING_LEFT_OUT = 4,  /* a tensor or object that is not in the catalog */
+    SFT_FINDING_BROKEN = 5,    /* why reading stopped */
+    SFT_FINDING_NOTE = 6       /* good to know */
+} sft_finding_kind;
+
+/* Plain data; strings are NUL-terminated, raw bytes of the file (escape them before printing), never
+ * NULL, and live as long as the report. */
+typedef struct sft_finding {
+    uint32_t kind;       /* sft_finding_kind */
+    uint32_t verdict;    /* sft_scan_verdict */
+    const char *subject; /* "os.system", a tensor's name, a member of an archive, ... */
+    const char *rule;    /* stable short name, "global", "crc-mismatch" ...; see docs/import.md */
+    const char *message; /* one printable sentence: why */
+    uint64_t offset;     /* absolute in the file, or SFT_NO_OFFSET */
+    uint64_t count;      /* times seen */
+} sft_finding;
+
+typedef struct sft_import_report sft_import_report;
+SFT_API size_t sft_import_report_count(const sft_import_report *report); /* 0 for NULL */
+SFT_API const sft_finding *sft_import_report_at(const sft_import_report *report, size_t index);
+SFT_API uint32_t sft_import_report_format(const sft_import_report *report);
+SFT_API uint32_t sft_import_report_verdict(const sft_import_report *report); /* the worst of all */
+/* Bytes of tensor data in the file that no tensor of the catalog refers to. */
+SFT_API uint64_t sft_import_report_unused_bytes(const sft_import_report *report);
+SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine */
+
+/* ---------------------------------------------------------------- reading */
+
+/* Opens a file of any known format (safetensors included), or a folder or *.index.json of PyTorch
+ * shards, as a catalog. No tensor data is read.
+ * report: NULL, or owned by the caller on success (sft_import_report_free), NULL on failure.
+ * Errors: SFT_E_FORMAT (no known format, or known and refused: the sentence says which),
+ * SFT_E_UNSUPPORTED (something that SFT_IMPORT_ALLOW_OPAQUE would leave out), SFT_E_SCHEMA (damaged or
+ * contradictory), SFT_E_MISMATCH (checksum), SFT_E_NOT_FOUND (key), SFT_E_LIMIT (a budget), ... */
+SFT_API SFT_MUST_CHECK sft_status sft_import_open(sft_catalog **out, const char *path,
+                                                  const sft_import_options *options,
+                                                  sft_import_report **report, sft_error *err);
+/* The same over a source of one's own, which is taken over in every case. Formats whose data lies in
+ * other files are SFT_E_UNSUPPORTED. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_open_source(sft_catalog **out, sft_source *source,
+                                                         const sft_import_options *options,
+                                                         sft_import_report **report, sft_error *err);
+
+/* ---------------------------------------------------------------- scanning */
+
+/* Everything that is to be said about a file, by the same code that would load it. A file that is
+ * hostile or broken is no error: the report says so. Errors: SFT_E_IO, SFT_E_NOMEM, SFT_E_ARG ... */
+SFT_API SFT_MUST_CHECK sft_status sft_scan(sft_import_report **out, const char *path,
+                                           const sft_import_options *options, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_source *source,
+                                                  const sft_import_options *options, sft_error *err);
+
+/* ---------------------------------------------------------------- the wing as a table */
+
+/* For programs that load this library on first use (dlopen, dlsym "sft_import_api_get"). */
+typedef struct sft_import_api {
+    size_t struct_size;
+    const char *version; /* sft_version() that it was built with */
+    sft_status (*detect)(const sft_source *, uint32_t *, sft_error *);
+    sft_status (*open)(sft_catalog **, const char *, const sft_import_options *, sft_import_report **,
+                       sft_error *);
+    sft_status (*open_source)(sft_catalog **, sft_source *, const sft_import_options *,
+                              sft_import_report **, sft_error *);
+    sft_status (*scan)(sft_import_report **, const char *, const sft_import_options *, sft_error *);
+    size_t (*report_count)(const sft_import_report *);
+    const sft_finding *(*report_at)(const sft_import_report *, size_t);
+    uint32_t (*report_format)(const sft_import_report *);
+    uint32_t (*report_verdict)(const sft_import_report *);
+    uint64_t (*report_unused_bytes)(const sft_import_report *);
+    void (*report_free)(sft_import_report *);
+    const char *(*format_name)(uint32_t);
+    const char *(*format_title)(uint32_t);
+} sft_import_api;
+SFT_API const sft_import_api *sft_import_api_get(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

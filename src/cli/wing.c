@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/wing.c - which wings there are, and whether they are linked in, opened on first use, or not part of this
+ * build. Read wing.h first.
+ */
+#include "wing.h"
+#include <stdio.h>
+#include <string.h>
+
+#ifdef SFT_WING_IMPORT_LINKED
+#include <sft/import.h>
+static const void *import_linked(void) {
+    return sft_import_api_get();
+}
+#endif
+
+/* getter: linked in; library: opened by this name, through the tool's own search path; neither: not built. */
+typedef struct wing_row {
+    const char *name;
+    const char *what;
+    cli_wing_getter getter;
+    const char *library;
+    const char *symbol;
+} wing_row;
+
+static const wing_row rows[CLI_WING_COUNT] = {
+    [CLI_WING_IMPORT] = {"import", "reading other weight formats",
+#if defined(SFT_WING_IMPORT_LINKED)
+                         import_linked, NULL, NULL
+#elif defined(SFT_WING_IMPORT_DLOPEN)
+                         NULL, SFT_WING_IMPORT_DLOPEN, "sft_import_api_get"
+#else
+                         NULL, NULL, NULL
+#endif
+    },
+};
+
+/* Every wing's table begins so. */
+typedef struct wing_head {
+    size_t struct_size;
+    const char *version;
+} wing_head;
+
+const void *cli_wing_get(cli_wing wing, sft_error *err) {
+    static const void *tables[CLI_WING_COUNT]; /* the tool asks from one thread */
+    const wing_row *row = &rows[wing];
+    cli_wing_getter getter = row->getter;
+    char why[256];
+
+    if (tables[wing] != NULL) {
+        return tables[wing];
+    }
+    if (getter == NULL && row->library == NULL) {
+        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+                            "%s needs the %s wing, which this build of the tool does not have",
+                            row->what, row->name);
+        return NULL;
+    }
+    if (getter == NULL) {
+        getter = cli_wing_load(row->library, row->symbol, why, sizeof why);
+    }
+    if (getter == NULL) {
+        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+                            "%s needs the library %s: %s", row->what, row->library, why);
+        return NULL;
+    }
+    const wing_head *head = getter();
+    if (strcmp(head->version, sft_version()) != 0) {
+        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+                            "the %s wing is version %s, this tool is %s", row->name, head->version,
+                            sft_version());
+        return NULL;
+    }
+    tables[wing] = head;
+    return head;
+}
