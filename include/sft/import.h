@@ -66,8 +66,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_detect(const sft_source *source, ui
 
 /* ---------------------------------------------------------------- options */
 
-/* Several names of the same bytes (same storage, offset, shape, strides and type): which one is the tensor
- * and which are aliases (sft_catalog_alias_at). Views that differ in any of these are tensors of their own. */
+/* Several names of the same bytes (same storage, offset, shape, strides and type): which one is the
+ * tensor and which are aliases (sft_catalog_alias_at). Views that differ in any of these are tensors of
+ * their own. */
 typedef enum sft_import_dedup {
     SFT_DEDUP_HF = 0,    /* the smallest name, as Hugging Face's conversion has it */
     SFT_DEDUP_FIRST = 1, /* the first in the file */

@@ -77,6 +77,7 @@ typedef struct cli_opt {
 #define CLI_WITH_LIMITS 8u  /* --max-header-bytes: cli_open() obeys */
 #define CLI_WITH_JOBS   16u /* -j, --jobs: cli_pool() obeys */
 #define CLI_WITH_SIZES  32u /* --iec, --si, --bytes: cli_put_size() obeys */
+#define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -188,7 +189,8 @@ void *cli_resize(void *ptr, size_t count, size_t size);
 
 /* ---------------------------------------------------------------- open.c */
 
-/* File, folder, index or "-". flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
+/* File, folder, index or "-"; what is no safetensors is opened by the import wing, if it knows it.
+ * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* The same without a word. */
 sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,

@@ -3,6 +3,7 @@
  * cli/open.c - operands become catalogs; the worker pool; glob and natural order. Read cmd.h first.
  */
 #include "cmd.h"
+#include "foreign.h"
 #include "sys.h"
 #include <string.h>
 
@@ -24,28 +25,46 @@ static sft_status open_stdin(const sft_open_options *options, sft_catalog **out,
     return status == SFT_OK ? sft_catalog_open_source(out, source, options, err) : status;
 }
 
-sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
-                            sft_error *err) {
+/* foreign: whether the import wing was asked. */
+static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
+                           bool *foreign, sft_error *err) {
     sft_open_options options;
     sft_limits limits;
 
+    *foreign = false;
     SFT_INIT(&options);
     SFT_INIT(&limits);
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     options.limits = &limits;
     options.flags = flags;
-    return strcmp(operand, "-") == 0 ? open_stdin(&options, out, err)
-                                     : sft_catalog_open(out, operand, &options, err);
+    if (strcmp(operand, "-") == 0) {
+        return open_stdin(&options, out, err);
+    }
+    const sft_status status = sft_catalog_open(out, operand, &options, err);
+    return status != SFT_OK ? cli_open_foreign(c, operand, status, out, foreign, err) : SFT_OK;
+}
+
+sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
+                            sft_error *err) {
+    bool foreign;
+    return open_any(c, operand, flags, out, &foreign, err);
 }
 
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
+    const int before = c->status;
+    bool foreign;
     sft_error err;
 
-    if (cli_open_quietly(c, operand, flags, out, &err) != SFT_OK) {
+    const sft_status status = open_any(c, operand, flags, out, &foreign, &err);
+    if (status != SFT_OK && foreign) {
+        cli_fail_plainly(c, operand, &err); /* hints are about safetensors */
+        if (status == SFT_E_UNSUPPORTED) {  /* the file's fault, not the command line's */
+            c->status = before > CLI_NO ? before : CLI_NO;
+        }
+    } else if (status != SFT_OK) {
         cli_fail(c, operand, &err);
-        return false;
     }
-    return true;
+    return status == SFT_OK;
 }
 
 const sft_pool *cli_pool(cli *c) {

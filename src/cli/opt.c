@@ -28,6 +28,16 @@ static const shared_option shared_options[] = {
      CLI_OPT_ARG(CLI_NUMBER, "jobs", 'j', "N", "use N threads (default: one per processor)")},
     {CLI_WITH_LIMITS, CLI_OPT_ARG(CLI_BYTES, "max-header-bytes", 0, "SIZE",
                                   "largest header to accept (default 100,000,000)")},
+    {CLI_WITH_IMPORT, CLI_OPT_ARG(CLI_TEXT, "key", 0, "KEY",
+                                  "of a foreign nested file: the part to read (\"state_dict\", "
+                                  "\"ema.params\"), . for all; default: the weights are looked for")},
+    {CLI_WITH_IMPORT,
+     CLI_OPT_CHOICE("dedup", 0, "RULE", "hf|first|keep|error",
+                    "of a foreign file: names of the same bytes are one tensor, called as Hugging "
+                    "Face does (hf, default) or as in the file (first); or each is one (keep)")},
+    {CLI_WITH_IMPORT, CLI_OPT_FLAG("allow-opaque", 0,
+                                   "of a foreign file: leave out what is not understood")},
+    {CLI_WITH_IMPORT, CLI_OPT_FLAG("no-crc", 0, "of a foreign file: do not compare zip checksums")},
     {0, CLI_OPT_CHOICE("color", 0, "WHEN", "auto|always|never",
                        "use colour: auto (on a terminal, unless NO_COLOR is set), always, never")},
     {0, CLI_OPT_FLAG("quiet", 'q', "no warnings, no progress")},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/wing.c - which wings there are, and whether they are linked in, opened on first use, or not part of this
- * build. Read wing.h first.
+ * cli/wing.c - which wings there are, and whether they are linked in, opened on first use, or not
+ * part of this build. Read wing.h first.
  */
 #include "wing.h"
 #include <stdio.h>
@@ -14,7 +14,8 @@ static const void *import_linked(void) {
 }
 #endif
 
-/* getter: linked in; library: opened by this name, through the tool's own search path; neither: not built. */
+/* getter: linked in; library: opened by this name, through the tool's own search path; neither: not
+ * built. */
 typedef struct wing_row {
     const char *name;
     const char *what;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/wing.h - the tool's way to the wings: libraries of their own that are only reached when a command needs
- * one, so that work on local safetensors files starts as if there were none. Read cmd.h first.
+ * cli/wing.h - the tool's way to the wings: libraries of their own that are only reached when a
+ * command needs one, so that work on local safetensors files starts as if there were none. Read
+ * cmd.h first.
  *
- * To add a wing: a line in cli_wing, a row in wing.c, its part in cmake/wings.cmake. A wing offers one function,
- * `const sft_NAME_api *sft_NAME_api_get(void)`, whose table begins with struct_size and version.
+ * To add a wing: a line in cli_wing, a row in wing.c, its part in cmake/wings.cmake. A wing offers
+ * one function, `const sft_NAME_api *sft_NAME_api_get(void)`, whose table begins with struct_size
+ * and version.
  */
 #ifndef SFT_CLI_WING_H
 #define SFT_CLI_WING_H
@@ -16,7 +18,8 @@ typedef enum cli_wing { CLI_WING_IMPORT = 0, CLI_WING_COUNT } cli_wing;
 /* The wing's table, loaded on first use; NULL: *err says what is missing, SFT_E_UNSUPPORTED. */
 const void *cli_wing_get(cli_wing wing, sft_error *err);
 
-/* dlopen and dlsym of `symbol` (wing_posix.c, wing_win.c): its address, or NULL with a sentence in text. */
+/* dlopen and dlsym of `symbol` (wing_posix.c, wing_win.c): its address, or NULL with a sentence in
+ * text. */
 typedef const void *(*cli_wing_getter)(void);
 cli_wing_getter cli_wing_load(const char *library, const char *symbol, char *text, size_t cap);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/wing_posix.c - opening a wing's library where there is dlopen. By bare name: the loader looks where the
- * tool's own run path says, then in the system's folders, never in the current one. Read wing.h first.
+ * cli/wing_posix.c - opening a wing's library where there is dlopen. By bare name: the loader looks
+ * where the tool's own run path says, then in the system's folders, never in the current one. Read
+ * wing.h first.
  */
 #ifndef _WIN32
 #include "wing.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/wing_win.c - opening a wing's library on Windows: from the folder of the tool alone. Read wing.h first.
+ * cli/wing_win.c - opening a wing's library on Windows: from the folder of the tool alone. Read
+ * wing.h first.
  */
 #ifdef _WIN32
 #include "wing.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/dtypes.c - element types that other formats have and safetensors has not. Read first: import.h.
+ * import/dtypes.c - element types that other formats have and safetensors has not. Read first:
+ * import.h.
  */
 #include "import/import.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/globals.c - see globals.h. The allow-list is the table below; what is not in it is an inert name, and
- * dangerous if it is the standard library's or on the list in globals_std.c. Read first: globals.h.
+ * import/globals.c - see globals.h. The allow-list is the table below; what is not in it is an
+ * inert name, and dangerous if it is the standard library's or on the list in globals_std.c. Read
+ * first: globals.h.
  */
 #include "import/globals.h"
 #include "import/globals_std.h"
@@ -385,8 +386,8 @@ static bool is_listed(const char *module, size_t module_len, const char *name, s
                            memcmp(module, entry, len - 1) == 0 &&
                            (module_len == len - 1 || module[len - 1] == '.');
         const bool same = module_len == len && memcmp(module, entry, len) == 0;
-        const bool bare = entry[len - 1] == '.' && module_len == len - 1 &&
-                          memcmp(module, entry, len - 1) == 0;
+        const bool bare =
+            entry[len - 1] == '.' && module_len == len - 1 && memcmp(module, entry, len - 1) == 0;
         if ((below || same || bare) && (space[1] == '*' || is_text(space + 1, name, name_len))) {
             return true;
         }

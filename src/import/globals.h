@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/globals.h - the names that pickles may refer to, as data: what each means to us, and which are known to be
- * dangerous. Nothing is ever looked up in a Python; a name that is not here stays a name.
+ * import/globals.h - the names that pickles may refer to, as data: what each means to us, and which
+ * are known to be dangerous. Nothing is ever looked up in a Python; a name that is not here stays a
+ * name.
  */
 #ifndef SFT_IMPORT_GLOBALS_H
 #define SFT_IMPORT_GLOBALS_H
@@ -47,7 +48,8 @@ typedef struct sft__global {
     const char *module;
     const char *name;
     uint16_t known;
-    uint16_t argument; /* DTYPE, STORAGE: dtype id, 0 if untyped; QSCHEME: 0 per tensor, 1 per channel */
+    uint16_t
+        argument; /* DTYPE, STORAGE: dtype id, 0 if untyped; QSCHEME: 0 per tensor, 1 per channel */
 } sft__global;
 
 /* The row for a name, or NULL. Old spellings (__builtin__, copy_reg, numpy._core) are the same. */

@@ -27,7 +27,7 @@ sft_status sft__pm_bad(const sft__machine *m, sft_error *err, const char *rule, 
 
 /* The same, but older or other unpicklers read on: so does a scan. */
 sft_status sft__pm_odd(sft__machine *m, uint32_t verdict, const char *rule, sft_error *err,
-                      const char *text) {
+                       const char *text) {
     return sft__import_trick(m->job, SFT_FINDING_PICKLE, verdict, m->p->where, rule, m->opcode_at,
                              err, "%s", text);
 }
@@ -60,12 +60,12 @@ sft_status sft__pm_node(sft__pickle *p, uint32_t type, uint32_t *id, sft_error *
         if (p->count >= UINT32_MAX - SFT__PK_CHUNK) {
             return sft__fail(err, SFT_E_LIMIT, "pickle-nodes: more than 2^32 objects");
         }
-        if (chunk == p->chunk_room &&
-            !sft__grow(p->job->allocator, &p->chunks, &p->chunk_room, chunk + 1, sizeof *p->chunks)) {
+        if (chunk == p->chunk_room && !sft__grow(p->job->allocator, &p->chunks, &p->chunk_room,
+                                                 chunk + 1, sizeof *p->chunks)) {
             return sft__fail_nomem(err, chunk * sizeof *p->chunks);
         }
-        SFT_TRY(sft__import_alloc(p->job, &p->chunks[chunk], SFT__PK_CHUNK, sizeof(sft__pk_node),
-                                  err));
+        SFT_TRY(
+            sft__import_alloc(p->job, &p->chunks[chunk], SFT__PK_CHUNK, sizeof(sft__pk_node), err));
     }
     sft__pk_node *n = &p->chunks[chunk][p->count % SFT__PK_CHUNK];
     memset(n, 0, sizeof *n);
@@ -83,7 +83,7 @@ sft_status sft__pm_push_new(sft__machine *m, uint32_t type, sft__pk_node **node,
 
 /* Appends ids to a node's items. */
 sft_status sft__pm_items_add(sft__machine *m, sft__pk_node *n, const uint32_t *values, size_t count,
-                            sft_error *err) {
+                             sft_error *err) {
     sft__pk_list *list = n->u.list;
 
     if (count == 0) {
@@ -132,7 +132,8 @@ sft_status sft__pm_collect(sft__machine *m, uint32_t type, size_t first, sft_err
     if (type == SFT__PK_DICT && (m->stack.count - first) % 2 != 0) {
         return sft__pm_bad(m, err, "pickle-items", "a dict of an odd number of keys and values");
     }
-    SFT_TRY(sft__pm_items_add(m, sft__pk_at(m->p, id), m->stack.at + first, m->stack.count - first, err));
+    SFT_TRY(sft__pm_items_add(m, sft__pk_at(m->p, id), m->stack.at + first, m->stack.count - first,
+                              err));
     m->stack.count = first;
     return sft__pm_push(m, &m->stack, id, err);
 }

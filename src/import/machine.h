@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/machine.h - inside the pickle machine: its state, the helpers of all opcodes (machine.c), the opcodes of
- * plain data (pickle_data.c). Calls, names and the stream are in pickle.c. Read first: pickle.h.
+ * import/machine.h - inside the pickle machine: its state, the helpers of all opcodes (machine.c),
+ * the opcodes of plain data (pickle_data.c). Calls, names and the stream are in pickle.c. Read
+ * first: pickle.h.
  */
 #ifndef SFT_IMPORT_MACHINE_H
 #define SFT_IMPORT_MACHINE_H
@@ -30,20 +31,20 @@ typedef struct sft__machine {
     bool stopped;
 } sft__machine;
 
-/* floor: values below it belong to an outer mark. bad: what ends the run. odd: what older or other unpicklers
- * read past, so a scan does too. to_mark: the values above the last mark, which goes. collect: a container
- * of the values from `first` on. */
+/* floor: values below it belong to an outer mark. bad: what ends the run. odd: what older or other
+ * unpicklers read past, so a scan does too. to_mark: the values above the last mark, which goes.
+ * collect: a container of the values from `first` on. */
 sft_status sft__pm_push(sft__machine *m, sft__ids *s, uint32_t id, sft_error *err);
 sft_status sft__pm_bad(const sft__machine *m, sft_error *err, const char *rule, const char *text);
-sft_status sft__pm_odd(sft__machine *m, uint32_t verdict, const char *rule, sft_error *err, const
-    char *text);
+sft_status sft__pm_odd(sft__machine *m, uint32_t verdict, const char *rule, sft_error *err,
+                       const char *text);
 size_t sft__pm_floor(const sft__machine *m);
 sft_status sft__pm_pop(sft__machine *m, uint32_t *id, sft_error *err);
 sft_status sft__pm_top(sft__machine *m, uint32_t *id, sft_error *err);
 sft_status sft__pm_node(sft__pickle *p, uint32_t type, uint32_t *id, sft_error *err);
 sft_status sft__pm_push_new(sft__machine *m, uint32_t type, sft__pk_node **node, sft_error *err);
 sft_status sft__pm_items_add(sft__machine *m, sft__pk_node *n, const uint32_t *values, size_t count,
-    sft_error *err);
+                             sft_error *err);
 sft_status sft__pm_to_mark(sft__machine *m, size_t *first, sft_error *err);
 sft_status sft__pm_collect(sft__machine *m, uint32_t type, size_t first, sft_error *err);
 sft_status sft__pm_operand(sft__machine *m, size_t n, uint64_t *value, sft_error *err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/open.c - from a path or source to a catalog and a report: options, detection, the job that a reader works
- * with. Opening and scanning are the same run: a scan throws the catalog away. Read first: import.h.
+ * import/open.c - from a path or source to a catalog and a report: options, detection, the job that
+ * a reader works with. Opening and scanning are the same run: a scan throws the catalog away. Read
+ * first: import.h.
  */
 #include "base/checked.h"
 #include "base/limits.h"
@@ -55,9 +56,10 @@ sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size
         return SFT_OK;
     }
     if (job->arena.over_budget) {
-        return sft__fail(err, SFT_E_LIMIT,
-                         "memory: reading this file needs more than half of the limit of %llu bytes",
-                         (unsigned long long)job->options.memory_bytes);
+        return sft__fail(
+            err, SFT_E_LIMIT,
+            "memory: reading this file needs more than half of the limit of %llu bytes",
+            (unsigned long long)job->options.memory_bytes);
     }
     return sft__fail_nomem(err, count * size);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle.c - see pickle.h: names and calls, the stream, and one function per opcode in a table of 256. Opcodes
- * that no pickler emits for data (INST, OBJ, POP, DUP, EXT, ...) are refused when loading; a scan carries
- * them out symbolically, so that what they hide is seen. Read first: machine.h.
+ * import/pickle.c - see pickle.h: names and calls, the stream, and one function per opcode in a
+ * table of 256. Opcodes that no pickler emits for data (INST, OBJ, POP, DUP, EXT, ...) are refused
+ * when loading; a scan carries them out symbolically, so that what they hide is seen. Read first:
+ * machine.h.
  */
 #include "import/machine.h"
 
@@ -10,8 +11,8 @@ typedef sft_status (*op_fn)(sft__machine *m, sft_error *err);
 
 /* ---------------------------------------------------------------- names and calls */
 
-static sft_status push_global(sft__machine *m, const char *module, size_t module_len, const char *name,
-                              size_t name_len, sft_error *err) {
+static sft_status push_global(sft__machine *m, const char *module, size_t module_len,
+                              const char *name, size_t name_len, sft_error *err) {
     const sft__global *row = sft__global_find(module, module_len, name, name_len);
     sft__pk_node *n;
     const char *why;
@@ -63,7 +64,8 @@ static sft_status op_stack_global(sft__machine *m, sft_error *err) {
 }
 
 /* OrderedDict([[k, v], ...]) as Python 2 wrote it. */
-static sft_status pairs_to_dict(sft__machine *m, uint32_t list, sft__pk_node *dict, sft_error *err) {
+static sft_status pairs_to_dict(sft__machine *m, uint32_t list, sft__pk_node *dict,
+                                sft_error *err) {
     sft__pk_iter it = sft__pk_begin(sft__pk_at(m->p, list));
     uint32_t id;
 
@@ -71,7 +73,8 @@ static sft_status pairs_to_dict(sft__machine *m, uint32_t list, sft__pk_node *di
         const sft__pk_node *pair = sft__pk_at(m->p, id);
         const uint32_t both[2] = {sft__pk_item(m->p, id, 0), sft__pk_item(m->p, id, 1)};
         if ((pair->type != SFT__PK_LIST && pair->type != SFT__PK_TUPLE) || pair->count != 2) {
-            return sft__pm_bad(m, err, "pickle-items", "a dict is made of something that is no pair");
+            return sft__pm_bad(m, err, "pickle-items",
+                               "a dict is made of something that is no pair");
         }
         SFT_TRY(sft__pm_items_add(m, dict, both, 2, err));
     }
@@ -79,12 +82,13 @@ static sft_status pairs_to_dict(sft__machine *m, uint32_t list, sft__pk_node *di
 }
 
 /* Calls whose result is plain data. *made: false if it is not one of them. */
-static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, bool *made, sft_error *err) {
+static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, bool *made,
+                             sft_error *err) {
     const uint32_t first = sft__pk_item(m->p, args, 0);
     const uint32_t count = sft__pk_at(m->p, args)->count;
     const uint32_t first_type = sft__pk_at(m->p, first)->type;
-    const bool listed = first_type == SFT__PK_LIST || first_type == SFT__PK_TUPLE ||
-                        first_type == SFT__PK_SET;
+    const bool listed =
+        first_type == SFT__PK_LIST || first_type == SFT__PK_TUPLE || first_type == SFT__PK_SET;
     sft__pk_node *n;
     uint32_t type = known == SFT__G_SET     ? SFT__PK_SET
                     : known == SFT__G_LIST  ? SFT__PK_LIST
@@ -125,12 +129,14 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
     bool made = false;
 
     if (sft__pk_at(m->p, args)->type != SFT__PK_TUPLE) {
-        SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-call", err, "the arguments of a call are no tuple"));
+        SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-call", err,
+                            "the arguments of a call are no tuple"));
         args = SFT__PK_NO;
     }
     if (c->type != SFT__PK_GLOBAL) {
-        SFT_TRY(sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-call", err,
-                    "something is called that is no global: the result of another call, or data"));
+        SFT_TRY(sft__pm_odd(
+            m, SFT_SCAN_DANGEROUS, "pickle-call", err,
+            "something is called that is no global: the result of another call, or data"));
     } else if (c->known == SFT__G_UNKNOWN && !m->p->classes) {
         SFT_TRY(sft__import_opaque(m->job, c->u.text, c->count, m->opcode_at, err,
                                    "an object of the class or function %.200s, which is not known",
@@ -173,7 +179,7 @@ static sft_status op_build(sft__machine *m, sft_error *err) {
     sft__pk_node *n = sft__pk_at(m->p, id);
     if (n->type != SFT__PK_CALL && n->type != SFT__PK_DICT) {
         return sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-type", err,
-                   "a state is given to something that has none");
+                           "a state is given to something that has none");
     }
     n->state = state;
     return SFT_OK;
@@ -294,10 +300,11 @@ static sft_status op_proto(sft__machine *m, sft_error *err) {
     SFT_TRY(sft__pm_operand(m, 1, &version, err));
     if (m->opcodes != 1) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-proto", err,
-                    "a protocol is declared in the middle of a pickle"));
+                            "a protocol is declared in the middle of a pickle"));
     }
     if (version < 2 || version > 5) {
-        return sft__pm_bad(m, err, "pickle-proto", "a protocol that does not exist (2 to 5 are declared)");
+        return sft__pm_bad(m, err, "pickle-proto",
+                           "a protocol that does not exist (2 to 5 are declared)");
     }
     m->protocol = (int)version;
     return SFT_OK;
@@ -310,7 +317,7 @@ static sft_status op_frame(sft__machine *m, sft_error *err) {
     const uint64_t at = sft__pk_tell(&m->in);
     if (m->frame_end != 0) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-frame", err,
-                    "a frame begins inside another: unpicklers disagree"));
+                            "a frame begins inside another: unpicklers disagree"));
     }
     if (size > m->in.end - at) {
         return sft__pm_bad(m, err, "pickle-frame", "a frame reaches past the end of the pickle");
@@ -325,7 +332,7 @@ static sft_status op_stop(sft__machine *m, sft_error *err) {
     SFT_TRY(sft__pm_pop(m, &root, err));
     if (m->stack.count != 0 || m->marks.count != 0) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-stack", err,
-                    "values are left over where the pickle stops"));
+                            "values are left over where the pickle stops"));
     }
     m->p->root = root;
     m->stopped = true;
@@ -338,40 +345,74 @@ typedef struct op_row {
 } op_row;
 
 static const op_row ops[256] = {
-    ['('] = {sft__op_mark, false},         ['.'] = {op_stop, false},
-    ['0'] = {op_pop, true},           ['1'] = {op_pop_mark, true},
-    ['2'] = {op_dup, true},           ['F'] = {sft__op_float, false},
-    ['I'] = {sft__op_int, false},          ['J'] = {sft__op_binint, false},
-    ['K'] = {sft__op_binint1, false},      ['L'] = {sft__op_int, false},
-    ['M'] = {sft__op_binint2, false},      ['N'] = {sft__op_none, false},
-    ['P'] = {op_persid, false},       ['Q'] = {op_binpersid, false},
-    ['R'] = {op_reduce, false},       ['S'] = {sft__op_string, false},
-    ['T'] = {sft__op_binstring, false},    ['U'] = {sft__op_text1, false},
-    ['V'] = {sft__op_unicode, false},      ['X'] = {sft__op_text4, false},
-    ['a'] = {sft__op_append, false},       ['b'] = {op_build, false},
-    ['c'] = {read_global, false},     ['d'] = {sft__op_dict, false},
-    ['e'] = {sft__op_appends, false},      ['g'] = {sft__op_get, false},
-    ['h'] = {sft__op_binget, false},       ['i'] = {op_inst, true},
-    ['j'] = {sft__op_long_binget, false},  ['l'] = {sft__op_list, false},
-    ['o'] = {op_obj, true},           ['p'] = {sft__op_put, false},
-    ['q'] = {sft__op_binput, false},       ['r'] = {sft__op_long_binput, false},
-    ['s'] = {sft__op_setitem, false},      ['t'] = {sft__op_tuple, false},
-    ['u'] = {sft__op_setitems, false},     ['}'] = {sft__op_empty_dict, false},
-    [']'] = {sft__op_empty_list, false},   [')'] = {sft__op_empty_tuple, false},
-    ['G'] = {sft__op_binfloat, false},     ['B'] = {sft__op_bytes4, false},
-    ['C'] = {sft__op_bytes1, false},       [0x80] = {op_proto, false},
-    [0x81] = {op_reduce, false},      [0x82] = {op_ext1, true},
-    [0x83] = {op_ext2, true},         [0x84] = {op_ext4, true},
-    [0x85] = {sft__op_tuple1, false},      [0x86] = {sft__op_tuple2, false},
-    [0x87] = {sft__op_tuple3, false},      [0x88] = {sft__op_true, false},
-    [0x89] = {sft__op_false, false},       [0x8a] = {sft__op_long1, false},
-    [0x8b] = {sft__op_long4, false},       [0x8c] = {sft__op_text1, false},
-    [0x8d] = {sft__op_text8, false},       [0x8e] = {sft__op_bytes8, false},
-    [0x8f] = {sft__op_empty_set, false},   [0x90] = {sft__op_additems, false},
-    [0x91] = {sft__op_frozenset, false},   [0x92] = {op_newobj_ex, true},
-    [0x93] = {op_stack_global, false}, [0x94] = {sft__op_memoize, false},
-    [0x95] = {op_frame, false},       [0x96] = {sft__op_bytes8, false},
-    [0x97] = {op_next_buffer, true},  [0x98] = {op_nothing, true},
+    ['('] = {sft__op_mark, false},
+    ['.'] = {op_stop, false},
+    ['0'] = {op_pop, true},
+    ['1'] = {op_pop_mark, true},
+    ['2'] = {op_dup, true},
+    ['F'] = {sft__op_float, false},
+    ['I'] = {sft__op_int, false},
+    ['J'] = {sft__op_binint, false},
+    ['K'] = {sft__op_binint1, false},
+    ['L'] = {sft__op_int, false},
+    ['M'] = {sft__op_binint2, false},
+    ['N'] = {sft__op_none, false},
+    ['P'] = {op_persid, false},
+    ['Q'] = {op_binpersid, false},
+    ['R'] = {op_reduce, false},
+    ['S'] = {sft__op_string, false},
+    ['T'] = {sft__op_binstring, false},
+    ['U'] = {sft__op_text1, false},
+    ['V'] = {sft__op_unicode, false},
+    ['X'] = {sft__op_text4, false},
+    ['a'] = {sft__op_append, false},
+    ['b'] = {op_build, false},
+    ['c'] = {read_global, false},
+    ['d'] = {sft__op_dict, false},
+    ['e'] = {sft__op_appends, false},
+    ['g'] = {sft__op_get, false},
+    ['h'] = {sft__op_binget, false},
+    ['i'] = {op_inst, true},
+    ['j'] = {sft__op_long_binget, false},
+    ['l'] = {sft__op_list, false},
+    ['o'] = {op_obj, true},
+    ['p'] = {sft__op_put, false},
+    ['q'] = {sft__op_binput, false},
+    ['r'] = {sft__op_long_binput, false},
+    ['s'] = {sft__op_setitem, false},
+    ['t'] = {sft__op_tuple, false},
+    ['u'] = {sft__op_setitems, false},
+    ['}'] = {sft__op_empty_dict, false},
+    [']'] = {sft__op_empty_list, false},
+    [')'] = {sft__op_empty_tuple, false},
+    ['G'] = {sft__op_binfloat, false},
+    ['B'] = {sft__op_bytes4, false},
+    ['C'] = {sft__op_bytes1, false},
+    [0x80] = {op_proto, false},
+    [0x81] = {op_reduce, false},
+    [0x82] = {op_ext1, true},
+    [0x83] = {op_ext2, true},
+    [0x84] = {op_ext4, true},
+    [0x85] = {sft__op_tuple1, false},
+    [0x86] = {sft__op_tuple2, false},
+    [0x87] = {sft__op_tuple3, false},
+    [0x88] = {sft__op_true, false},
+    [0x89] = {sft__op_false, false},
+    [0x8a] = {sft__op_long1, false},
+    [0x8b] = {sft__op_long4, false},
+    [0x8c] = {sft__op_text1, false},
+    [0x8d] = {sft__op_text8, false},
+    [0x8e] = {sft__op_bytes8, false},
+    [0x8f] = {sft__op_empty_set, false},
+    [0x90] = {sft__op_additems, false},
+    [0x91] = {sft__op_frozenset, false},
+    [0x92] = {op_newobj_ex, true},
+    [0x93] = {op_stack_global, false},
+    [0x94] = {sft__op_memoize, false},
+    [0x95] = {op_frame, false},
+    [0x96] = {sft__op_bytes8, false},
+    [0x97] = {op_next_buffer, true},
+    [0x98] = {op_nothing, true},
 };
 
 static sft_status step(sft__machine *m, sft_error *err) {
@@ -390,15 +431,14 @@ static sft_status step(sft__machine *m, sft_error *err) {
                             (unsigned)code);
     }
     if (row->odd) {
-        SFT_TRY(sft__import_trick(m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where,
-                                  "pickle-opcode", m->opcode_at, err,
-                                  "opcode 0x%02x, which no pickler writes into data",
-                                  (unsigned)code));
+        SFT_TRY(sft__import_trick(
+            m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where, "pickle-opcode",
+            m->opcode_at, err, "opcode 0x%02x, which no pickler writes into data", (unsigned)code));
     }
     SFT_TRY(row->fn(m, err));
     if (m->frame_end != 0 && sft__pk_tell(&m->in) > m->frame_end) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-frame", err,
-                    "an opcode crosses the end of its frame: unpicklers disagree"));
+                            "an opcode crosses the end of its frame: unpicklers disagree"));
         m->frame_end = 0;
     }
     return SFT_OK;
@@ -452,7 +492,8 @@ uint32_t sft__pk_item(const sft__pickle *p, uint32_t id, uint32_t i) {
     if (n->type != SFT__PK_TUPLE && n->type != SFT__PK_LIST) {
         return SFT__PK_NO;
     }
-    for (const sft__pk_items *s = n->u.list != NULL ? n->u.list->first : NULL; s != NULL; s = s->next) {
+    for (const sft__pk_items *s = n->u.list != NULL ? n->u.list->first : NULL; s != NULL;
+         s = s->next) {
         if (i < s->count) {
             return s->ids[i];
         }
@@ -489,5 +530,6 @@ bool sft__pk_uint(const sft__pickle *p, uint32_t id, uint64_t *value) {
 
 bool sft__pk_is_text(const sft__pickle *p, uint32_t id, const char *text) {
     const sft__pk_node *n = sft__pk_at(p, id);
-    return n->type == SFT__PK_STR && n->count == strlen(text) && memcmp(n->u.text, text, n->count) == 0;
+    return n->type == SFT__PK_STR && n->count == strlen(text) &&
+           memcmp(n->u.text, text, n->count) == 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle.h - a symbolic pickle machine, protocols 0 to 5. It makes nodes: plain data, and inert records of
- * what a real unpickler would call. No name is ever resolved. Memory comes from the job's arena and so from one
- * budget; strings are copied, byte strings stay in the file and are known by their place. No recursion.
- * Source of the opcodes: CPython Lib/pickle.py and pickletools.py (documentation of each opcode).
+ * import/pickle.h - a symbolic pickle machine, protocols 0 to 5. It makes nodes: plain data, and
+ * inert records of what a real unpickler would call. No name is ever resolved. Memory comes from
+ * the job's arena and so from one budget; strings are copied, byte strings stay in the file and are
+ * known by their place. No recursion. Source of the opcodes: CPython Lib/pickle.py and
+ * pickletools.py (documentation of each opcode).
  */
 #ifndef SFT_IMPORT_PICKLE_H
 #define SFT_IMPORT_PICKLE_H
@@ -85,7 +86,8 @@ static inline uint64_t sft__pk_bytes(const sft__pk_node *n) {
 
 sft_status sft__pickle_init(sft__pickle *p, sft__import *job, const sft_source *source,
                             uint32_t source_index, const char *where, sft_error *err);
-/* Runs one pickle that begins at `offset` and ends at or before `end`. May be called again: nodes stay. */
+/* Runs one pickle that begins at `offset` and ends at or before `end`. May be called again: nodes
+ * stay. */
 sft_status sft__pickle_run(sft__pickle *p, uint64_t offset, uint64_t end, sft_error *err);
 void sft__pickle_reset(sft__pickle *p);
 
@@ -141,10 +143,12 @@ sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err);
 /* A line without its '\n'; at most SFT__PK_WINDOW - 1 bytes; it stays until the next call. */
 sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_error *err);
 /* n bytes copied into the arena, NUL behind. */
-sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text, sft_error *err);
+sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text,
+                        sft_error *err);
 
 bool sft__pk_decimal(const char *text, size_t len, int64_t *value);
-/* Python literals of protocol 0, decoded in place (dst: at least len bytes times 4/2); SIZE_MAX: damaged. */
+/* Python literals of protocol 0, decoded in place (dst: at least len bytes times 4/2); SIZE_MAX:
+ * damaged. */
 size_t sft__pk_repr(char *dst, const char *src, size_t len);
 size_t sft__pk_raw_unicode(char *dst, const char *src, size_t len);
 

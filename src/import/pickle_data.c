@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle_data.c - the opcodes that make plain data: numbers, strings, containers, the memo. Nothing is
- * copied that could stay in the file, and no length is believed before the bytes are there. Read first: machine.h.
+ * import/pickle_data.c - the opcodes that make plain data: numbers, strings, containers, the memo.
+ * Nothing is copied that could stay in the file, and no length is believed before the bytes are
+ * there. Read first: machine.h.
  */
 #include "import/machine.h"
 
@@ -309,8 +310,8 @@ sft_status sft__op_mark(sft__machine *m, sft_error *err) {
     return sft__pm_push(m, &m->marks, (uint32_t)m->stack.count, err);
 }
 
-/* Adds to the container on top: of this type, or a record of a class that is nothing to us. Anything else is
- * the confusion behind CVE-2026-24747. */
+/* Adds to the container on top: of this type, or a record of a class that is nothing to us.
+ * Anything else is the confusion behind CVE-2026-24747. */
 static sft_status add_to(sft__machine *m, uint32_t type, size_t first, sft_error *err) {
     const size_t count = m->stack.count - first;
     uint32_t id;
@@ -325,8 +326,9 @@ static sft_status add_to(sft__machine *m, uint32_t type, size_t first, sft_error
         return sft__pm_bad(m, err, "pickle-items", "an odd number of keys and values");
     }
     if (n->type != type && !record) {
-        return sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-type", err,
-                   "items are put into something that is no such container (CVE-2026-24747)");
+        return sft__pm_odd(
+            m, SFT_SCAN_DANGEROUS, "pickle-type", err,
+            "items are put into something that is no such container (CVE-2026-24747)");
     }
     return sft__pm_items_add(m, n, m->stack.at + first, count, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle_in.c - the bytes of a pickle through a window of fixed size, and the text forms of protocol 0.
- * Read first: pickle.h.
+ * import/pickle_in.c - the bytes of a pickle through a window of fixed size, and the text forms of
+ * protocol 0. Read first: pickle.h.
  */
 #include "base/utf8.h"
 #include "import/pickle.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/readers.c - which format the bytes are: the table of readers, and the formats that are recognised only
- * to be refused with a sentence. Extensions are never looked at. Read first: import.h.
+ * import/readers.c - which format the bytes are: the table of readers, and the formats that are
+ * recognised only to be refused with a sentence. Extensions are never looked at. Read first:
+ * import.h.
  */
 #include "import/import.h"
 
@@ -44,8 +45,8 @@ static const refused refusals[] = {
     REFUSED("PK\005\006", 0, SFT_IMPORT_OTHER, "an empty zip archive"),
 };
 
-/* A Cap'n Proto stream frame: segment count less one, segment sizes in words, that add up to the file.
- * Without magic, so only exact arithmetic counts. */
+/* A Cap'n Proto stream frame: segment count less one, segment sizes in words, that add up to the
+ * file. Without magic, so only exact arithmetic counts. */
 static bool is_capnp(const sft__probe *p) {
     if (p->head_len < 16 || (p->size & 7) != 0) {
         return false;

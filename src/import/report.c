@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/report.c - what was found in a file, beside its tensors: names that pickles refer to, tricks, things left
- * out. Bounded: after FINDINGS_MAX further findings only raise the verdict. Read first: import.h.
+ * import/report.c - what was found in a file, beside its tensors: names that pickles refer to,
+ * tricks, things left out. Bounded: after FINDINGS_MAX further findings only raise the verdict.
+ * Read first: import.h.
  */
-#include "import/import.h"
 #include "base/strmap.h"
+#include "import/import.h"
 #include <stdio.h>
 
 enum { FINDINGS_MAX = 65536, SUBJECT_MAX = 512, MESSAGE_MAX = 400, REPORT_BUDGET = 32 << 20 };
@@ -89,8 +90,8 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
 
     memcpy(key + head, finding->subject, cut);
     report->verdict = finding->verdict > report->verdict ? finding->verdict : report->verdict;
-    const size_t old = report->room != 0 ? sft__strmap_find(&report->map, key, key_len)
-                                         : SFT__STRMAP_NONE;
+    const size_t old =
+        report->room != 0 ? sft__strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
         report->list[old].finding.count++;
         return;
@@ -104,7 +105,8 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
     n->finding = *finding;
     n->finding.count = 1;
     n->finding.subject = sft__arena_copy(&report->arena, finding->subject, cut);
-    n->finding.message = sft__arena_copy(&report->arena, finding->message, strlen(finding->message));
+    n->finding.message =
+        sft__arena_copy(&report->arena, finding->message, strlen(finding->message));
     if (n->key != NULL && n->finding.subject != NULL && n->finding.message != NULL) {
         (void)sft__strmap_add(&report->map, report->count);
         report->count++;
@@ -145,8 +147,8 @@ static sft_status fail_list(sft_error *err, sft_status status, uint64_t offset, 
 
 sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subject_len,
                               uint64_t offset, sft_error *err, const char *format, ...) {
-    const sft_finding like = {SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL,
-                              offset, 1};
+    const sft_finding like = {
+        SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL, offset, 1};
     sft_status status = SFT_OK;
     va_list args;
 
@@ -154,15 +156,17 @@ sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subj
     if (job->scanning || (job->options.flags & SFT_IMPORT_ALLOW_OPAQUE) != 0) {
         find_list(job, &like, subject_len, format, args);
     } else {
-        status = fail_list(err, SFT_E_UNSUPPORTED, offset, subject, subject_len, format, args);
+        /* classes have a place in the file, tensors a name */
+        const size_t name_len = offset == SFT_NO_OFFSET ? subject_len : 0;
+        status = fail_list(err, SFT_E_UNSUPPORTED, offset, subject, name_len, format, args);
     }
     va_end(args);
     return status;
 }
 
-sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict,
-                             const char *subject, const char *rule, uint64_t offset,
-                             sft_error *err, const char *format, ...) {
+sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
+                             const char *rule, uint64_t offset, sft_error *err, const char *format,
+                             ...) {
     const sft_finding like = {kind, verdict, subject, rule, NULL, offset, 1};
     sft_status status = SFT_OK;
     char text[MESSAGE_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/source_inflate.c - deflated members of archives as sequential sources, and CRC-32. All members of
- * a catalog share a few inflaters with a short history each, so that memory does not depend on how many
- * members there are, and readers that run a little behind each other do not start anew. The only file
- * that knows zlib. Read first: import.h.
+ * import/source_inflate.c - deflated members of archives as sequential sources, and CRC-32. All
+ * members of a catalog share a few inflaters with a short history each, so that memory does not
+ * depend on how many members there are, and readers that run a little behind each other do not
+ * start anew. The only file that knows zlib. Read first: import.h.
  */
 #include "base/checked.h"
 #include "base/thread.h"

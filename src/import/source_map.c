@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/source_map.c - sources over a stretch of another source: as it is, or turned block by block (byte
- * order, conjugates, dequantising). Nothing is kept: a read turns what it needs in a buffer on the
- * stack. Read first: import.h.
+ * import/source_map.c - sources over a stretch of another source: as it is, or turned block by
+ * block (byte order, conjugates, dequantising). Nothing is kept: a read turns what it needs in a
+ * buffer on the stack. Read first: import.h.
  */
 #include "base/checked.h"
 #include "import/import.h"
@@ -45,7 +45,8 @@ static sft_status map_edge(const part *p, uint64_t block, size_t skip, size_t ta
     uint8_t in[MAP_BLOCK_MAX];
     uint8_t out[MAP_BLOCK_MAX];
 
-    SFT_TRY(sft_source_read(p->inner, p->offset + block * p->map.in_bytes, in, p->map.in_bytes, err));
+    SFT_TRY(
+        sft_source_read(p->inner, p->offset + block * p->map.in_bytes, in, p->map.in_bytes, err));
     p->map.fn(out, in, 1, p->map.argument);
     memcpy(dst, out + skip, take);
     return SFT_OK;
@@ -95,8 +96,8 @@ static sft_status part_create(sft_source **out, const part *like, uint64_t size,
     vtable.borrow = p->map.fn != NULL ? NULL : part_borrow;
     vtable.advise = part_advise;
     vtable.close = part_close;
-    const sft_status status =
-        sft_source_create(out, &vtable, p, size, sft_source_flags(p->inner), name, p->allocator, err);
+    const sft_status status = sft_source_create(out, &vtable, p, size, sft_source_flags(p->inner),
+                                                name, p->allocator, err);
     if (status != SFT_OK) {
         part_close(p);
     }

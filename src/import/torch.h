@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch.h - from the nodes of a pickle to tensors: what all PyTorch containers share (and Paddle's and plain
- * pickles of numpy arrays). A container fills in the storages that persistent ids name; torch_eval.c turns calls into
- * tensors, torch_tree.c walks the tree, names what it finds and adds it to the catalog.
+ * import/torch.h - from the nodes of a pickle to tensors: what all PyTorch containers share (and
+ * Paddle's and plain pickles of numpy arrays). A container fills in the storages that persistent
+ * ids name; torch_eval.c turns calls into tensors, torch_tree.c walks the tree, names what it finds
+ * and adds it to the catalog.
  */
 #ifndef SFT_IMPORT_TORCH_H
 #define SFT_IMPORT_TORCH_H
@@ -30,7 +31,7 @@ typedef struct sft__view {
     const sft_source *data;
     uint32_t source;
     uint32_t rank;
-    uint64_t low;   /* the stretch that the view must lie in: bytes [low, high) of the source */
+    uint64_t low; /* the stretch that the view must lie in: bytes [low, high) of the source */
     uint64_t high;
     uint64_t first; /* byte of element 0 */
     const sft_dtype *dtype;
@@ -47,7 +48,8 @@ typedef struct sft__torch {
     /* Fills in where a storage lies; key, dtype and elements are set. */
     sft_status (*place)(struct sft__torch *t, sft__storage *s, sft_error *err);
     /* A persistent id that is a tensor itself (tar); NULL: they are storages. */
-    sft_status (*tensor)(struct sft__torch *t, const sft__pk_node *id, sft__view *v, sft_error *err);
+    sft_status (*tensor)(struct sft__torch *t, const sft__pk_node *id, sft__view *v,
+                         sft_error *err);
     void *ctx;
     sft__storage *storages;
     size_t storage_count;
@@ -61,7 +63,8 @@ typedef struct sft__torch {
 sft_status sft__torch_tree(sft__torch *t, sft_error *err);
 void sft__torch_reset(sft__torch *t);
 
-/* torch_eval.c: is this node a tensor (a call that rebuilds one, a numpy array, a persistent id)? */
+/* torch_eval.c: is this node a tensor (a call that rebuilds one, a numpy array, a persistent id)?
+ */
 bool sft__torch_is_tensor(const sft__torch *t, uint32_t id);
 /* What a leaf of the tree becomes: one view, or several with suffixes (quantised, sparse). */
 enum { SFT__TORCH_PARTS = 4 };
@@ -73,7 +76,8 @@ typedef struct sft__part {
 sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t name_len,
                            sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err);
 /* The storage of a persistent id, registered and placed. */
-sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *index, sft_error *err);
+sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *index,
+                              sft_error *err);
 
 /* torch_numpy.c: an array that numpy pickled. */
 sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch_eval.c - what torch._utils._rebuild_* would have made of its arguments, as places in the file. Every
- * number is checked: a view that leaves its storage is refused, whatever PyTorch does. Read first: torch.h.
+ * import/torch_eval.c - what torch._utils._rebuild_* would have made of its arguments, as places in
+ * the file. Every number is checked: a view that leaves its storage is refused, whatever PyTorch
+ * does. Read first: torch.h.
  */
 #include "base/checked.h"
 #include "import/torch.h"
@@ -45,7 +46,8 @@ static sft_status storage_grow(sft__torch *t, sft_error *err) {
     return SFT_OK;
 }
 
-/* ('storage', class, key, location, numel): the class says the element type, or that there is none. */
+/* ('storage', class, key, location, numel): the class says the element type, or that there is none.
+ */
 static sft_status storage_describe(const sft__torch *t, const sft__pk_node *pid, sft__storage *s,
                                    sft_error *err) {
     const sft__pk_node *id = node(t, pid->a);
@@ -81,8 +83,8 @@ sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *
     sft__storage s;
 
     SFT_TRY(storage_describe(t, pid, &s, err));
-    const size_t old = t->keys.slots != NULL ? sft__strmap_find(&t->keys, s.key, s.key_len)
-                                             : SFT__STRMAP_NONE;
+    const size_t old =
+        t->keys.slots != NULL ? sft__strmap_find(&t->keys, s.key, s.key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
         const sft__storage *o = &t->storages[old];
         if (o->dtype != s.dtype || o->elements != s.elements) {
@@ -112,14 +114,15 @@ sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint
         return sft__fail(err, SFT_E_SCHEMA, "torch-view: a %s that is no tuple", what);
     }
     if (n->count > SFT__TORCH_RANK_MAX) {
-        return sft__fail(err, SFT_E_SHAPE, "torch-view: a %s of %u dimensions, %d is the limit", what,
-                         (unsigned)n->count, SFT__TORCH_RANK_MAX);
+        return sft__fail(err, SFT_E_SHAPE, "torch-view: a %s of %u dimensions, %d is the limit",
+                         what, (unsigned)n->count, SFT__TORCH_RANK_MAX);
     }
     SFT_TRY(sft__import_alloc(t->job, numbers, n->count, sizeof **numbers, err));
     for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &item); i++) {
         if (!sft__pk_uint(t->p, item, &(*numbers)[i])) {
             return sft__fail(err, SFT_E_SCHEMA,
-                             "torch-view: a %s holds something that is no integer of 0 or more", what);
+                             "torch-view: a %s holds something that is no integer of 0 or more",
+                             what);
         }
     }
     *count = n->count;
@@ -127,7 +130,8 @@ sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint
 }
 
 /* offset and strides in elements -> bytes; the last element must lie in the stretch. */
-static sft_status view_finish(sft__view *v, uint64_t offset, const uint64_t *strides, sft_error *err) {
+static sft_status view_finish(sft__view *v, uint64_t offset, const uint64_t *strides,
+                              sft_error *err) {
     const uint64_t unit = v->dtype->block_bytes;
     uint64_t last = offset;
     uint64_t part;
@@ -142,8 +146,8 @@ static sft_status view_finish(sft__view *v, uint64_t offset, const uint64_t *str
             return bad(err, "torch-view", "a stride overflows");
         }
         v->strides[d] = (int64_t)(strides[d] * unit);
-        if (!empty && (!sft__mul64(v->shape[d] - 1, strides[d], &part) ||
-                       !sft__add64(last, part, &last))) {
+        if (!empty &&
+            (!sft__mul64(v->shape[d] - 1, strides[d], &part) || !sft__add64(last, part, &last))) {
             return bad(err, "torch-view", "the extent of a view overflows");
         }
     }
@@ -224,8 +228,8 @@ static sft_status eval_tensor(sft__torch *t, const sft__pk_node *call, uint32_t 
 
 /* ---------------------------------------------------------------- which call is it */
 
-/* Looks through parameters and subclasses. The call that makes the tensor, and what it calls; SFT__G_UNKNOWN: no
- * tensor. subclass: name of a class that is not PyTorch's own. */
+/* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
+ * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. */
 static uint32_t strip(const sft__torch *t, uint32_t id, sft__pk_node *call, const char **subclass) {
     *call = *node(t, id);
     for (int depth = 0; depth < NEST_MAX; depth++) {
@@ -254,7 +258,8 @@ static uint32_t strip(const sft__torch *t, uint32_t id, sft__pk_node *call, cons
             known == SFT__G_REBUILD_FROM_CPU) {
             next = arg(t, call, 0);
         } else if (known == SFT__G_PARAMETER) { /* before 0.4: the state is (tensor, ...) */
-            next = node(t, call->b)->count != 0 ? arg(t, call, 0) : sft__pk_item(t->p, call->state, 0);
+            next =
+                node(t, call->b)->count != 0 ? arg(t, call, 0) : sft__pk_item(t->p, call->state, 0);
         } else {
             return known >= SFT__G_REBUILD_TENSOR || sft__torch_is_array(t, call)
                        ? known
@@ -331,7 +336,8 @@ typedef struct constant {
     uint8_t bytes[];
 } constant;
 
-static sft_status constant_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+static sft_status constant_read(void *self, uint64_t offset, void *dst, size_t size,
+                                sft_error *err) {
     const constant *c = self;
     (void)err;
     memcpy(dst, c->bytes + offset, size);
@@ -411,9 +417,11 @@ static sft_status eval_qtensor(sft__torch *t, const sft__pk_node *call,
                        "a scale that is no number above 0, or a zero point that is no integer");
         }
         memcpy(&bits, &scale->u.real, sizeof bits);
-        SFT_TRY(sft__torch_constant(t, sft_dtype_get(SFT_F64), &bits, 1, true, &parts[1].view, err));
+        SFT_TRY(
+            sft__torch_constant(t, sft_dtype_get(SFT_F64), &bits, 1, true, &parts[1].view, err));
         memcpy(&bits, &zero->u.integer, sizeof bits);
-        SFT_TRY(sft__torch_constant(t, sft_dtype_get(SFT_I64), &bits, 1, true, &parts[2].view, err));
+        SFT_TRY(
+            sft__torch_constant(t, sft_dtype_get(SFT_I64), &bits, 1, true, &parts[2].view, err));
         *count = 3;
         return SFT_OK;
     }
@@ -435,7 +443,8 @@ static sft_status eval_qtensor(sft__torch *t, const sft__pk_node *call,
     return SFT_OK;
 }
 
-/* (layout, (indices, values, size ...)), or (crow, col, values, size) before 2.0: the parts as they are. */
+/* (layout, (indices, values, size ...)), or (crow, col, values, size) before 2.0: the parts as they
+ * are. */
 static sft_status eval_sparse(sft__torch *t, const sft__pk_node *call,
                               sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err) {
     const uint32_t layout = arg(t, call, 0);
@@ -457,8 +466,8 @@ static sft_status eval_sparse(sft__torch *t, const sft__pk_node *call,
         parts[i].suffix = coo ? coo_names[i] : csr_names[i];
         SFT_TRY(eval_one(t, sft__pk_item(t->p, data, i), &parts[i].view, err));
     }
-    SFT_TRY(sft__torch_numbers(t, sft__pk_item(t->p, data, tensors), "sparse size", &size, &rank,
-                               err));
+    SFT_TRY(
+        sft__torch_numbers(t, sft__pk_item(t->p, data, tensors), "sparse size", &size, &rank, err));
     parts[tensors].suffix = ".size";
     SFT_TRY(sft__torch_constant(t, sft_dtype_get(SFT_I64), size, rank, false, &parts[tensors].view,
                                 err));
@@ -486,10 +495,11 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
 
     *count = 0;
     if (subclass != NULL) {
-        SFT_TRY(sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err,
-                                   "a tensor of the class %.200s, which is not known: its bytes are "
-                                   "taken as they are",
-                                   subclass));
+        SFT_TRY(
+            sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err,
+                               "a tensor of the class %.200s, which is not known: its bytes are "
+                               "taken as they are",
+                               subclass));
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
         return sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",

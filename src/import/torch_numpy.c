@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch_numpy.c - arrays that numpy pickled: _reconstruct with a state, or _frombuffer (protocol 5). Their bytes
- * stay in the file. Object arrays and records are refused. Read first: torch.h.
+ * import/torch_numpy.c - arrays that numpy pickled: _reconstruct with a state, or _frombuffer
+ * (protocol 5). Their bytes stay in the file. Object arrays and records are refused. Read first:
+ * torch.h.
  */
 #include "base/checked.h"
 #include "import/torch.h"
@@ -65,9 +66,10 @@ static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fo
     SFT_TRY(sft__torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
     if (bytes->type != SFT__PK_BYTES) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "numpy-pickle: the array's data is not stored as bytes (protocol 2 text or "
-                         "a list of objects)");
+        return sft__fail(
+            err, SFT_E_UNSUPPORTED,
+            "numpy-pickle: the array's data is not stored as bytes (protocol 2 text or "
+            "a list of objects)");
     }
     size = v->dtype->block_bytes;
     for (uint32_t k = 0; k < v->rank; k++) {
@@ -111,6 +113,7 @@ sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *
     const uint32_t k = state->count - 4; /* numpy before 1.0 has no version */
     const sft__pk_node *order = sft__pk_at(p, sft__pk_item(p, call->state, k + 2));
     return np_fill(t, sft__pk_item(p, call->state, k), sft__pk_item(p, call->state, k + 1),
-                   (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) && order->u.integer != 0,
+                   (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) &&
+                       order->u.integer != 0,
                    sft__pk_item(p, call->state, k + 3), v, err);
 }

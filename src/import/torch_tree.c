@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch_tree.c - the tree of dicts, lists and records: where its tensors are, what they are called, which of
- * them are the same bytes. Walks with explicit stacks and budgets; a node that holds no tensor is never entered
- * twice, so shared parts cost nothing. Read first: torch.h.
+ * import/torch_tree.c - the tree of dicts, lists and records: where its tensors are, what they are
+ * called, which of them are the same bytes. Walks with explicit stacks and budgets; a node that
+ * holds no tensor is never entered twice, so shared parts cost nothing. Read first: torch.h.
  */
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -167,7 +167,8 @@ static bool is_module_part(const sft__pk_node *key) {
     return false;
 }
 
-/* The name of a child below w->name[0, len): its length goes to *out. *good false: left out, told. */
+/* The name of a child below w->name[0, len): its length goes to *out. *good false: left out, told.
+ */
 static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len, uint32_t *out,
                              bool *good, sft_error *err) {
     const sft__pk_node *parent = node(w, s->id);
@@ -195,8 +196,8 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
         n = k->count;
     } else {
         *good = false;
-        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET, err,
-                                  "torch-name: a key that is no text or integer");
+        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
+                                  err, "torch-name: a key that is no text or integer");
     }
     if (len != 0) {
         SFT_TRY(name_put(w, len, ".", 1, err));
@@ -266,8 +267,8 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return take_tensor(w, child, len, err);
     }
     if (c->colour == ON_PATH) {
-        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET, err,
-                                  "pickle-cycle: a container that holds itself");
+        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
+                                  err, "pickle-cycle: a container that holds itself");
     }
     c->colour = ON_PATH;
     return enter(w, child, len, err);
@@ -300,7 +301,8 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
 static bool has_own_tensor(walk *w, uint32_t dict) {
     uint32_t k;
     uint32_t v;
-    for (sft__pk_iter it = sft__pk_begin(node(w, dict)); sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
+    for (sft__pk_iter it = sft__pk_begin(node(w, dict));
+         sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
         if (sft__torch_is_tensor(w->t, v)) {
             return true;
         }
@@ -326,7 +328,8 @@ static uint32_t choose(walk *w, uint32_t root) {
         }
         uint32_t k;
         uint32_t v;
-        for (sft__pk_iter it = sft__pk_begin(node(w, root)); sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
+        for (sft__pk_iter it = sft__pk_begin(node(w, root));
+             sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
             if (v != part && node(w, v)->extra != 0 && node(w, k)->type == SFT__PK_STR) {
                 sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, node(w, k)->u.text,
                                  node(w, k)->count, "other-key", SFT_NO_OFFSET,
@@ -428,7 +431,8 @@ static int compare_places(const sft__view *x, const sft__view *y) {
     o = o != 0 ? o : order64(x->conjugate * 2u + x->negative, y->conjugate * 2u + y->negative);
     for (uint32_t d = 0; o == 0 && d < x->rank; d++) {
         o = order64(x->shape[d], y->shape[d]);
-        o = o != 0 || x->shape[d] < 2 ? o : order64((uint64_t)x->strides[d], (uint64_t)y->strides[d]);
+        o = o != 0 || x->shape[d] < 2 ? o
+                                      : order64((uint64_t)x->strides[d], (uint64_t)y->strides[d]);
     }
     return o;
 }
@@ -515,7 +519,8 @@ static sft_status merge(walk *w, sft_error *err) {
 /* ---------------------------------------------------------------- into the catalog */
 
 static void flip_sign(void *dst, const void *src, size_t blocks, uint32_t argument) {
-    const uint32_t unit = argument >> 8; /* bytes of an element; argument & 255: first byte of the sign */
+    const uint32_t unit =
+        argument >> 8; /* bytes of an element; argument & 255: first byte of the sign */
     memcpy(dst, src, blocks * unit);
     for (size_t i = 0; i < blocks; i++) {
         ((uint8_t *)dst)[i * unit + (argument & 255u)] ^= 0x80;
@@ -578,9 +583,8 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
     sft__view *v = &l->view;
 
     SFT_TRY(dress(job, v, err));
-    const bool empty = is_empty(v);
     sft_piece piece = {.offset = v->first, .source = v->source};
-    if (!is_packed(v)) {
+    if (!is_empty(v) && !is_packed(v)) {
         piece.strides = v->strides;
     }
     const sft_tensor t = {.name = l->name,
@@ -589,7 +593,7 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
                           .shape = v->shape,
                           .pieces = &piece,
                           .rank = v->rank,
-                          .piece_count = empty ? 0 : 1};
+                          .piece_count = 1};
     return sft__import_tensor(job, &t, err);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch_zip.c - PyTorch's zip archives, 1.6 to today: <folder>/data.pkl, <folder>/data/<key>, version,
- * byteorder. TorchScript archives are told by constants.pkl or code; their code is never looked at.
- * Source: caffe2/serialize/inline_container.cc, torch/serialization.py. Read first: torch.h, zip.h.
+ * import/torch_zip.c - PyTorch's zip archives, 1.6 to today: <folder>/data.pkl,
+ * <folder>/data/<key>, version, byteorder. TorchScript archives are told by constants.pkl or code;
+ * their code is never looked at. Source: caffe2/serialize/inline_container.cc,
+ * torch/serialization.py. Read first: torch.h, zip.h.
  */
 #include "import/torch.h"
 #include "import/zip.h"
@@ -55,9 +56,9 @@ static sft_status find_folder(archive *a, sft__import *job, sft_error *err) {
     const sft__zip_entry *first = &a->zip.entries[0];
     const char *slash = memchr(first->name, '/', first->name_len);
     if (slash == NULL || (size_t)(slash - first->name) >= SMALL_MAX) {
-        return sft__fail_at(err, SFT_E_FORMAT, 0,
-                            "this is a zip archive, but no PyTorch file (its first member is %.100s)",
-                            first->name);
+        return sft__fail_at(
+            err, SFT_E_FORMAT, 0,
+            "this is a zip archive, but no PyTorch file (its first member is %.100s)", first->name);
     }
     a->folder = first->name;
     a->folder_len = (size_t)(slash - first->name) + 1;
@@ -84,20 +85,23 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
         return SFT_OK;
     }
     if (job->scanning) {
-        sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->folder, a->folder_len - 1,
-                         "torchscript", 0,
-                         "a TorchScript archive: a program with weights; torch.load before 2.6 runs "
-                         "it even with weights_only (CVE-2025-32434)");
+        sft__import_find(
+            job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->folder, a->folder_len - 1,
+            "torchscript", 0,
+            "a TorchScript archive: a program with weights; torch.load before 2.6 runs "
+            "it even with weights_only (CVE-2025-32434)");
         return SFT_OK;
     }
-    return sft__import_opaque(job, a->folder, a->folder_len - 1, 0, err,
-                              "torchscript: this is a TorchScript archive, a program with weights; its "
-                              "code is never read, its weights can be had by leaving out what is not "
-                              "understood");
+    return sft__import_opaque(
+        job, a->folder, a->folder_len - 1, 0, err,
+        "torchscript: this is a TorchScript archive, a program with weights; its "
+        "code is never read, its weights can be had by leaving out what is not "
+        "understood");
 }
 
 /* version, byteorder: short texts. */
-static sft_status check_texts(const archive *a, sft__import *job, bool *big_endian, sft_error *err) {
+static sft_status check_texts(const archive *a, sft__import *job, bool *big_endian,
+                              sft_error *err) {
     const sft__zip_entry *version = member_text(a, "version");
     const sft__zip_entry *order = member_text(a, "byteorder");
     size_t size;
@@ -125,8 +129,9 @@ static sft_status check_texts(const archive *a, sft__import *job, bool *big_endi
         SFT_TRY(sft__zip_read(job, order, SMALL_MAX, &text, &size, err));
         *big_endian = size == 3 && memcmp(text, "big", 3) == 0;
         if (!*big_endian && !(size == 6 && memcmp(text, "little", 6) == 0)) {
-            return sft__fail_at(err, SFT_E_SCHEMA, order->data,
-                                "torch-byteorder: the byte order is neither \"little\" nor \"big\"");
+            return sft__fail_at(
+                err, SFT_E_SCHEMA, order->data,
+                "torch-byteorder: the byte order is neither \"little\" nor \"big\"");
         }
     }
     return SFT_OK;
@@ -149,10 +154,11 @@ static sft_status place(sft__torch *t, sft__storage *s, sft_error *err) {
                          s->key);
     }
     if (e->usize < s->bytes) {
-        return sft__fail_at(err, SFT_E_SIZE, e->data,
-                            "torch-storage: storage \"%.64s\" has %llu bytes, its description needs "
-                            "%llu (PyTorch before 2.10 would read past its end)",
-                            s->key, (unsigned long long)e->usize, (unsigned long long)s->bytes);
+        return sft__fail_at(
+            err, SFT_E_SIZE, e->data,
+            "torch-storage: storage \"%.64s\" has %llu bytes, its description needs "
+            "%llu (PyTorch before 2.10 would read past its end)",
+            s->key, (unsigned long long)e->usize, (unsigned long long)s->bytes);
     }
     if (e->usize > s->bytes) {
         sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, e->name, e->name_len,
@@ -179,10 +185,10 @@ static sft_status run_member(sft__pickle *p, sft__import *job, const sft__zip_en
     SFT_TRY(sft__pickle_run(p, offset, end, err));
     const uint32_t root = p->root;
     for (int i = 0; p->end < end; i++) {
-        SFT_TRY(sft__import_trick(job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, e->name,
-                                  "pickle-trailing", p->end, err,
-                                  "bytes follow the end of the pickle: a second one, that loaders or "
-                                  "scanners do not see"));
+        SFT_TRY(sft__import_trick(
+            job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, e->name, "pickle-trailing", p->end, err,
+            "bytes follow the end of the pickle: a second one, that loaders or "
+            "scanners do not see"));
         if (i >= PICKLES_MAX || sft__pickle_run(p, p->end, end, NULL) != SFT_OK) {
             break;
         }

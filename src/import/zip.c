@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/zip.c - see zip.h. The rules, each the name of an error and of a finding:
- *   zip-end        one end record, whose comment ends with the file; nothing before the first member
- *   zip-two-ends   no second end record can be found in the comment
- *   zip-64         the zip64 record and the end record agree
- *   zip-directory  the directory holds exactly the entries and bytes that the end record says, and ends at it
- *   zip-name       UTF-8, relative, no "..", no backslash, no control character, no folder with data
- *   zip-duplicate  no name twice, not even in other case
+ *   zip-end        one end record, whose comment ends with the file; nothing before the first
+ * member zip-two-ends   no second end record can be found in the comment zip-64         the zip64
+ * record and the end record agree zip-directory  the directory holds exactly the entries and bytes
+ * that the end record says, and ends at it zip-name       UTF-8, relative, no "..", no backslash,
+ * no control character, no folder with data zip-duplicate  no name twice, not even in other case
  *   zip-method     stored or deflated; not encrypted, not patched
  *   zip-local      the local header says what the directory says
  *   zip-overlap    members lie one after the other, without sharing a byte
@@ -41,7 +40,7 @@ enum {
 
 /* What the end records say. */
 typedef struct zip_end {
-    uint64_t at;        /* of the end record */
+    uint64_t at; /* of the end record */
     uint64_t entries;
     uint64_t bytes;     /* of the directory */
     uint64_t directory; /* its offset */
@@ -179,8 +178,8 @@ static sft_status end_find(sft__import *job, zip_end *e, sft_error *err) {
 
 /* ---------------------------------------------------------------- one entry */
 
-/* The 64-bit fields of an entry, in the order of the format, each only where the 32-bit one is all ones. Numpy
- * writes the field where it is not needed, too: then it must agree. */
+/* The 64-bit fields of an entry, in the order of the format, each only where the 32-bit one is all
+ * ones. Numpy writes the field where it is not needed, too: then it must agree. */
 static bool extra64(const uint8_t *extra, size_t len, const uint32_t need[3], uint64_t value[3]) {
     bool seen = false;
     size_t wanted = 0;
@@ -242,8 +241,10 @@ static sft_status entry_flags(sft__import *job, const sft__zip_entry *z, uint64_
                       "stumble over them, loaders do not"));
     }
     if (z->method != 0 && z->method != METHOD_DEFLATE) {
-        return sft__fail_at(err, SFT_E_SCHEMA, at, "zip-method: member %s has the method %u, only "
-                            "stored (0) and deflated (8) are read", z->name, (unsigned)z->method);
+        return sft__fail_at(err, SFT_E_SCHEMA, at,
+                            "zip-method: member %s has the method %u, only "
+                            "stored (0) and deflated (8) are read",
+                            z->name, (unsigned)z->method);
     }
     if (z->method == 0 && z->csize != z->usize) {
         return wrong(job, "zip-method", at, err, "a stored member has two sizes");
@@ -347,10 +348,10 @@ static sft_status local_read(sft__import *job, sft__zip_entry *z, const zip_end 
     return SFT_OK;
 }
 
-/* The data descriptor between a member and the next: with or without signature, 32 or 64 bits. Its length goes
- * to *len, 0 if what is there is none. */
-static sft_status descriptor(sft__import *job, const sft__zip_entry *z, uint64_t room, uint64_t *len,
-                             sft_error *err) {
+/* The data descriptor between a member and the next: with or without signature, 32 or 64 bits. Its
+ * length goes to *len, 0 if what is there is none. */
+static sft_status descriptor(sft__import *job, const sft__zip_entry *z, uint64_t room,
+                             uint64_t *len, sft_error *err) {
     uint8_t d[24];
     const size_t n = room < sizeof d ? (size_t)room : sizeof d;
 
@@ -368,7 +369,8 @@ static sft_status descriptor(sft__import *job, const sft__zip_entry *z, uint64_t
             continue;
         }
         const size_t at = (size_t)(p - d);
-        if (n >= at + 20 && sft__load_le64(p + 4) == z->csize && sft__load_le64(p + 12) == z->usize) {
+        if (n >= at + 20 && sft__load_le64(p + 4) == z->csize &&
+            sft__load_le64(p + 12) == z->usize) {
             *len = at + 20;
         } else if (n >= at + 12 && sft__load_le32(p + 4) == z->csize &&
                    sft__load_le32(p + 8) == z->usize) {
@@ -573,7 +575,8 @@ sft_status sft__zip_read(sft__import *job, const sft__zip_entry *entry, uint64_t
     if (entry->usize > most) {
         return sft__fail_at(err, SFT_E_LIMIT, entry->data,
                             "zip-size: member %s has %llu bytes, at most %llu make sense",
-                            entry->name, (unsigned long long)entry->usize, (unsigned long long)most);
+                            entry->name, (unsigned long long)entry->usize,
+                            (unsigned long long)most);
     }
     SFT_TRY(sft__zip_place(job, entry, &source, &bytes, &offset, err));
     *size = (size_t)entry->usize;

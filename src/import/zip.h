@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/zip.h - a strict reader of zip archives (APPNOTE.TXT 6.3) that gives the place of every member. What two
- * readers could understand differently is refused: the numbered rules are in zip.c and docs/import.md.
+ * import/zip.h - a strict reader of zip archives (APPNOTE.TXT 6.3) that gives the place of every
+ * member. What two readers could understand differently is refused: the numbered rules are in zip.c
+ * and docs/import.md.
  */
 #ifndef SFT_IMPORT_ZIP_H
 #define SFT_IMPORT_ZIP_H
@@ -12,8 +13,8 @@
 typedef struct sft__zip_entry {
     const char *name; /* name, len first for the name table; NUL-terminated */
     size_t name_len;
-    uint64_t header;  /* offset of the local header */
-    uint64_t data;    /* offset of the bytes */
+    uint64_t header; /* offset of the local header */
+    uint64_t data;   /* offset of the bytes */
     uint64_t csize;
     uint64_t usize;
     uint32_t crc32;
@@ -31,15 +32,15 @@ typedef struct sft__zip {
 /* Does a zip end record stand at the end of the source? */
 bool sft__zip_probe(const sft__probe *p);
 
-/* Reads and checks the whole directory and every local header. In a scan, what PyTorch or Python would
- * read past becomes a finding. */
+/* Reads and checks the whole directory and every local header. In a scan, what PyTorch or Python
+ * would read past becomes a finding. */
 sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err);
 void sft__zip_reset(sft__zip *zip);
 
 const sft__zip_entry *sft__zip_find(const sft__zip *zip, const char *name, size_t name_len);
 
-/* The member's bytes as (source of the builder, offset): the file itself for a stored one, a new deflate source
- * for a deflated one. */
+/* The member's bytes as (source of the builder, offset): the file itself for a stored one, a new
+ * deflate source for a deflated one. */
 sft_status sft__zip_place(sft__import *job, const sft__zip_entry *entry, uint32_t *source,
                           const sft_source **bytes, uint64_t *offset, sft_error *err);
 

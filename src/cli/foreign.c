@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/foreign.c - operands that are no safetensors. The import wing is asked only after the core
+ * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
+ */
+#include "foreign.h"
+#include "wing.h"
+#include <string.h>
+
+void cli_import_options(const cli *c, sft_import_options *options, sft_limits *limits) {
+    static const char *const rules[] = {"hf", "first", "keep", "error"};
+    const char *dedup = cli_text(c, "dedup");
+
+    SFT_INIT(options);
+    SFT_INIT(limits);
+    limits->header_bytes = cli_number(c, "max-header-bytes", 0);
+    options->limits = limits;
+    options->key = cli_text(c, "key");
+    options->flags = (cli_flag(c, "allow-opaque") ? SFT_IMPORT_ALLOW_OPAQUE : 0) |
+                     (cli_flag(c, "no-crc") ? SFT_IMPORT_NO_CRC : 0);
+    for (uint32_t i = 0; dedup != NULL && i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(dedup, rules[i]) == 0) {
+            options->dedup = (sft_import_dedup)i;
+        }
+    }
+}
+
+void cli_warn_report(cli *c, const char *operand, const sft_import_api *api,
+                     const sft_import_report *report) {
+    char subject[300];
+
+    for (size_t i = 0; i < api->report_count(report); i++) {
+        const sft_finding *f = api->report_at(report, i);
+        (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
+        if (f->kind == SFT_FINDING_LEFT_OUT) {
+            cli_warn(c, operand, "left out: %s%s%s", subject, subject[0] != '\0' ? ": " : "",
+                     f->message);
+        } else if (f->kind == SFT_FINDING_NOTE) {
+            cli_note(c, operand, "%s%s%s", subject, subject[0] != '\0' ? ": " : "", f->message);
+        }
+    }
+}
+
+/* Only what the bytes say can make a file foreign. */
+static bool is_about_content(sft_status status) {
+    return status >= SFT_E_FORMAT && status < SFT_E_NOT_FOUND;
+}
+
+sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
+                            bool *foreign, sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_import_options options;
+    uint32_t format = SFT_IMPORT_UNKNOWN;
+    sft_limits limits;
+    sft_source *source;
+
+    if (!is_about_content(status) ||
+        sft_source_open(&source, operand, SFT_ACCESS_READ, NULL, NULL) != SFT_OK) {
+        return status;
+    }
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    if (api != NULL && api->detect(source, &format, NULL) != SFT_OK) {
+        format = SFT_IMPORT_UNKNOWN;
+    }
+    sft_source_close(source);
+    if (format == SFT_IMPORT_UNKNOWN || format == SFT_IMPORT_SAFETENSORS ||
+        format == SFT_IMPORT_OTHER) {
+        return status;
+    }
+    *foreign = true;
+    cli_import_options(c, &options, &limits);
+    status = api->open(out, operand, &options, &report, err);
+    if (status == SFT_OK) {
+        cli_note(c, operand, "%s", api->format_title(format));
+        cli_warn_report(c, operand, api, report);
+        api->report_free(report);
+    }
+    return status;
+}
