@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/pool.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
 #include <sft/extend.h>
@@ -231,6 +232,36 @@ static void pool_runs_every_index_once(void **state) {
     assert_null(none);
 }
 
+static void count_atomic(void *ctx, size_t index) {
+    (void)index;
+    __atomic_add_fetch((size_t *)ctx, 1, __ATOMIC_RELAXED);
+}
+
+static void pool_works_in_the_background(void **state) {
+    (void)state;
+    for (uint32_t threads = 2; threads <= 4; threads++) {
+        size_t done = 0, others = 0, added = 0;
+        sft__batch batch = {.fn = count_atomic, .ctx = &done};
+        sft_pool *pool;
+        assert_int_equal(sft_pool_create(&pool, threads, NULL, NULL), SFT_OK);
+        for (size_t round = 0; round < 200; round++) { /* also after it ran dry */
+            sft__pool_add(pool, &batch, round % 7);
+            added += round % 7;
+            sft_pool_run(pool, 5, count_atomic, &others);
+            if (round % 50 == 49) {
+                sft__pool_wait(pool, &batch);
+                assert_int_equal(done, added);
+            }
+        }
+        assert_int_equal(others, 1000);
+        sft_pool_free(pool);
+    }
+    sft__batch idle = {.fn = count_atomic};
+    sft__pool_add(NULL, &idle, 3);
+    sft__pool_wait(NULL, &idle);
+    assert_int_equal(idle.count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_record_is_512_bytes),
@@ -243,6 +274,7 @@ int main(void) {
         cmocka_unit_test(siphash_matches_its_published_family),
         cmocka_unit_test(buffer_grows_and_prints_numbers),
         cmocka_unit_test(pool_runs_every_index_once),
+        cmocka_unit_test(pool_works_in_the_background),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
