@@ -10,6 +10,7 @@
 #   amalgamation     cc open_slice_write.c sft.c -pthread
 #   cpp              c++ with sft.hpp, C++17 and C++20
 #   own_source       the example with a source of its own
+#   stream           the example that streams a model: the checksums are those that a save records
 # The written file is compared with what it must be by check_output.py.
 set -eu
 case_=$1
@@ -151,6 +152,14 @@ case $case_ in
             "$model/model-00001-of-00002.safetensors")
         read_bytes=$(sed -n 's/.*; \([0-9]*\) bytes read to open it/\1/p' "$work/own_source.txt")
         [ "$read_bytes" -ge "$header" ] && [ "$read_bytes" -le $((header + 4096)) ]
+        ;;
+    stream)
+        "$build/examples/example_stream_checksums" "$model" >"$work/streamed.txt"
+        tail -1 "$work/streamed.txt"
+        "$build/safetensors" cp -q "$model" "$work/digests.safetensors" --digests crc32c
+        recorded=$("$build/safetensors" meta "$work/digests.safetensors" sft.crc32c)
+        # eight digits for the names and shapes, then eight for each tensor in the order of names
+        [ "${recorded#????????}" = "$(sed '$d' "$work/streamed.txt" | LC_ALL=C sort -k2 | cut -c1-8 | tr -d '\n')" ]
         ;;
     *)
         echo "no case $case_"
