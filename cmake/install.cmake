@@ -3,7 +3,8 @@
 # pkg-config file and the CMake package find their prefix from where they lie, so the tree can be moved.
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE
+        PATTERN "layout.h" EXCLUDE PATTERN "mindspore.h" EXCLUDE)
 install(TARGETS sft_static sft_shared EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -11,7 +12,13 @@ install(TARGETS sft_static sft_shared EXPORT safetensors-targets
 # Each wing is a set of its own, so that find_package(safetensors) asks for a wing's dependencies only with
 # find_package(safetensors COMPONENTS import).
 foreach(wing ${SFT_WINGS})
-  install(FILES ${PROJECT_SOURCE_DIR}/include/sft/${wing}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sft)
+  set(headers ${SFT_WING_${wing}_HEADERS})
+  if(NOT headers)
+    set(headers ${wing})
+  endif()
+  foreach(header ${headers})
+    install(FILES ${PROJECT_SOURCE_DIR}/include/sft/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sft)
+  endforeach()
   install(TARGETS sft_${wing}_static sft_${wing}_shared EXPORT safetensors-${wing}-targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -5,9 +5,23 @@
 #
 # sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
 # safetensors::NAME) of src/NAME/*.c, and sft_NAME_objects for the tool and the tests. Exported: what
-# src/libsafetensors-NAME.map lists.
+# src/libsafetensors-NAME.map lists. A wing of more rooms or headers than src/NAME and sft/NAME.h sets
+# SFT_WING_NAME_ROOMS and SFT_WING_NAME_HEADERS before.
+function(sft_wing_sources name out)
+  set(rooms ${SFT_WING_${name}_ROOMS})
+  if(NOT rooms)
+    set(rooms ${name})
+  endif()
+  set(sources)
+  foreach(room ${rooms})
+    file(GLOB room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c)
+    list(APPEND sources ${room_sources})
+  endforeach()
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
 function(sft_wing name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  sft_wing_sources(${name} sources)
   file(GLOB base CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
   # The core's own objects answer for these: a pool of the caller's is run by the core that made it.
   list(FILTER base EXCLUDE REGEX "/(pool|version)\\.c$")
@@ -44,6 +58,11 @@ function(sft_wing name)
 endfunction()
 
 set(SFT_WINGS)
+# Layouts and checkpoints of many files: nothing that a program which loads one model needs.
+set(SFT_WING_checkpoint_ROOMS layout checkpoint)
+set(SFT_WING_checkpoint_HEADERS layout mindspore)
+sft_wing(checkpoint)
+list(APPEND SFT_WINGS checkpoint)
 if(SFT_BUILD_IMPORT)
   find_package(ZLIB)
   if(ZLIB_FOUND)
@@ -89,6 +108,9 @@ endfunction()
 
 # The wings' sources once more for the unit tests and fuzz targets: sft_unit_NAME over sft_unit.
 function(sft_wing_unit)
+  sft_wing_sources(checkpoint sources)
+  add_library(sft_unit_checkpoint STATIC EXCLUDE_FROM_ALL ${sources})
+  target_link_libraries(sft_unit_checkpoint PUBLIC sft_unit)
   if("import" IN_LIST SFT_WINGS)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/import/*.c)
     add_library(sft_unit_import STATIC EXCLUDE_FROM_ALL ${sources})

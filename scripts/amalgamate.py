@@ -18,7 +18,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = ["base", "format", "layout", "io", "catalog", "move"]
+ROOMS = ["base", "format", "io", "catalog", "move"]
 PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "load.h", "stream.h",
           "digest.h", "edit.h", "extend.h"]
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * base/json.h - pieces of a strict JSON scanner (RFC 8259, as serde_json reads it): blanks,
- * strings, numbers, and skipping a whole value. Knows nothing of tensors. Nothing here allocates or
- * recurses.
+ * base/json.h - pieces of a strict JSON scanner (RFC 8259, as serde_json reads it): blanks, strings,
+ * numbers, and skipping a whole value; and strings written. Knows nothing of tensors. Nothing here recurses;
+ * only sft__json_keep and sft__json_string allocate.
  *
  * The text must be valid UTF-8 and followed by SFT__JSON_SLACK zero bytes: a zero byte ends every
  * scan, so that no loop compares with the end. A position at or past `end` means "the text ended
@@ -12,6 +12,7 @@
 #define SFT_BASE_JSON_H
 
 #include "base/alloc.h"
+#include "base/buf.h"
 
 #define SFT__JSON_SLACK 64
 #define SFT__JSON_DEPTH 127 /* containers inside one another, the outermost included */
@@ -55,6 +56,9 @@ const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s,
 
 /* p at '-' or a digit. */
 const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out);
+
+/* Appends the bytes (UTF-8) as a string in quotes, escaped as serde_json does it. */
+void sft__json_string(sft__buf *out, const char *s, size_t len);
 
 /* Skips any value, checking all of it. depth: containers that are open around it. */
 const char *sft__json_value(sft__json *j, const char *p, unsigned depth);

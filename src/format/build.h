@@ -36,9 +36,6 @@ sft_status sft__header_build(sft__buf *out, const sft__entry *entries, const uin
                              size_t metadata_count, const sft_write_options *options,
                              sft_error *err);
 
-/* Appends a JSON string with quotes, escaped as serde_json does. */
-void sft__json_string(sft__buf *out, const char *s, size_t len);
-
 /* The text of a __metadata__ object, `{"k":"v",...}` with `blanks` spaces before its `}`. Keys
  * sorted. */
 sft_status sft__metadata_build(sft__buf *out, const sft_metadata_entry *metadata, size_t count,

@@ -8,6 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
 #include "format/build.h"

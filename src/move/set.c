@@ -7,6 +7,7 @@
 #include "move/set.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
  */
 #include "unit/counting.h"
 
+#include "base/json.h"
 #include "format/build.h"
 #include "format/header.h"
 

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * layout/strategy.c - the object behind a MindSpore strategy file: its lists, its names, and merging the
+ * files of pipeline stages. The two texts are read in strategy_protobuf.c and strategy_json.c.
+ */
+#include "layout/strategy.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#define MAX_STAGES 65536u
+
+/* ---------------------------------------------------------------- numbers */
+
+bool sft__numbers_add(sft__numbers *n, uint64_t value) {
+    if (n->count == n->capacity &&
+        !sft__grow(n->allocator, &n->list, &n->capacity, n->count + 1, sizeof *n->list)) {
+        return false;
+    }
+    n->list[n->count++] = value;
+    return true;
+}
+
+void sft__numbers_reset(sft__numbers *n) {
+    sft__free(n->allocator, n->list, n->capacity * sizeof *n->list);
+    n->list = NULL;
+    n->count = 0;
+    n->capacity = 0;
+}
+
+uint64_t *sft__numbers_keep(const sft__numbers *n, sft__arena *arena) {
+    uint64_t *const to =
+        sft__arena_alloc(arena, (n->count + 1) * sizeof *to, sizeof *to); /* never of size 0 */
+    if (to != NULL && n->count != 0) {
+        memcpy(to, n->list, n->count * sizeof *to);
+    }
+    return to;
+}
+
+/* ---------------------------------------------------------------- the object */
+
+sft_status sft__ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
+                          const sft_allocator *allocator, sft_error *err) {
+    const sft_allocator *const a = sft__allocator(allocator);
+    sft_ms_strategy *const s = sft__alloc_zero(a, sizeof *s);
+    *out = NULL;
+    if (s == NULL) {
+        return sft__fail_nomem(err, sizeof *s);
+    }
+    const sft_status status = sft__limits_read(&s->limits, limits, err);
+    if (status != SFT_OK) {
+        sft__free(a, s, sizeof *s);
+        return status;
+    }
+    sft__arena_init(&s->arena, a, s->limits.memory_bytes);
+    s->name = name;
+    s->stages = 1;
+    *out = s;
+    return SFT_OK;
+}
+
+void sft_ms_strategy_free(sft_ms_strategy *strategy) {
+    if (strategy == NULL) {
+        return;
+    }
+    const sft_allocator *const a = strategy->arena.allocator;
+    sft__strmap_reset(&strategy->map);
+    sft__free(a, strategy->entries, strategy->capacity * sizeof *strategy->entries);
+    sft__free(a, strategy->nodes, strategy->node_capacity * sizeof *strategy->nodes);
+    sft__arena_free(&strategy->arena);
+    sft__free(a, strategy, sizeof *strategy);
+}
+
+sft_status sft__ms_nomem(const sft_ms_strategy *s, size_t size, sft_error *err) {
+    if (s->arena.over_budget) {
+        return sft__fail(err, SFT_E_LIMIT, "strategy needs more memory than the limit allows");
+    }
+    return sft__fail_nomem(err, size);
+}
+
+sft_status sft__ms_add(sft_ms_strategy *s, sft__ms_entry **out, sft_error *err) {
+    const uint64_t most = s->limits.tensors != 0 ? s->limits.tensors : UINT64_C(1) << 24;
+    if (s->count >= most) {
+        return sft__fail(err, SFT_E_LIMIT, "strategy: more than %llu parameters",
+                         (unsigned long long)most);
+    }
+    if (!sft__grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1, sizeof *s->entries)) {
+        return sft__fail_nomem(err, s->capacity * 2 * sizeof *s->entries);
+    }
+    *out = &s->entries[s->count++];
+    memset(*out, 0, sizeof **out);
+    return SFT_OK;
+}
+
+sft_status sft__ms_add_node(sft_ms_strategy *s, sft__ms_node **out, sft_error *err) {
+    if (!sft__grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
+                   sizeof *s->nodes)) {
+        return sft__fail_nomem(err, s->node_capacity * 2 * sizeof *s->nodes);
+    }
+    *out = &s->nodes[s->node_count++];
+    memset(*out, 0, sizeof **out);
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- tensor maps */
+
+static sft_status bad_map(const sft_ms_param *p, uint64_t offset, const char *what, sft_error *err) {
+    return sft__fail_tensor(err, SFT_E_SCHEMA, offset, p->name, p->name_len, "strategy: %s", what);
+}
+
+sft_status sft__ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *signed_map,
+                           const size_t *begin, size_t dims, uint64_t offset, sft_error *err) {
+    const size_t total = begin[dims];
+    uint32_t *const map = sft__arena_alloc(&s->arena, (total + 1) * sizeof *map, sizeof *map);
+    size_t *const at = sft__arena_alloc(&s->arena, (dims + 1) * sizeof *at, sizeof *at);
+    size_t n = 0;
+    if (map == NULL || at == NULL) {
+        return sft__ms_nomem(s, total * sizeof *map, err);
+    }
+    for (size_t i = 0; i < dims; i++) {
+        const size_t entries = begin[i + 1] - begin[i];
+        at[i] = n;
+        for (size_t k = 0; k < entries; k++) {
+            const uint64_t v = signed_map[begin[i] + k];
+            /* -1 is ten bytes of varint, or the lower four alone where a writer was careless */
+            const bool none = v == UINT64_MAX || v == UINT32_MAX;
+            if (none && entries == 1) {
+                break;
+            }
+            if (none || v >= p->axis_count) {
+                return bad_map(p, offset, "tensor map names an axis that the device matrix lacks", err);
+            }
+            map[n++] = (uint32_t)v;
+        }
+    }
+    at[dims] = n;
+    p->map = map;
+    p->map_at = at;
+    p->dims = dims;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- names and stages */
+
+/* "12-" in front of a name: its digits, or 0. */
+static size_t prefix_digits(const char *name, size_t len, uint64_t *stage) {
+    size_t n = 0;
+    *stage = 0;
+    while (n < len && n < 6 && name[n] >= '0' && name[n] <= '9') {
+        *stage = *stage * 10 + (uint64_t)(name[n] - '0');
+        n++;
+    }
+    return n > 0 && n < len && name[n] == '-' && (n == 1 || name[0] != '0') ? n : 0;
+}
+
+/* A file is a merged one if every parameter's name begins with a stage: a single "a-b" proves nothing, and
+ * neither does one that begins so by chance. */
+static bool all_prefixed(const sft_ms_strategy *s) {
+    uint64_t stage;
+    for (size_t i = 0; i < s->count; i++) {
+        if (prefix_digits(s->entries[i].param.name, s->entries[i].param.name_len, &stage) == 0) {
+            return false;
+        }
+    }
+    return s->count != 0;
+}
+
+static sft_status make_key(sft_ms_strategy *s, sft__ms_entry *e, sft_error *err) {
+    sft_ms_param *const p = &e->param;
+    size_t digits;
+    uint64_t stage;
+    if (s->merged) {
+        digits = prefix_digits(p->name, p->name_len, &stage);
+        if (stage >= MAX_STAGES) {
+            return sft__fail(err, SFT_E_LIMIT, "strategy: stage %llu", (unsigned long long)stage);
+        }
+        e->key = p->name;
+        e->key_len = p->name_len;
+        p->name += digits + 1;
+        p->name_len -= digits + 1;
+        p->stage = (uint32_t)stage;
+        return SFT_OK;
+    }
+    char number[12];
+    size_t n = sizeof number;
+    for (uint32_t v = p->stage; n == sizeof number || v != 0; v /= 10) {
+        number[--n] = (char)('0' + v % 10);
+    }
+    const size_t width = sizeof number - n;
+    char *const key = sft__arena_alloc(&s->arena, width + 1 + p->name_len + 1, 1);
+    if (key == NULL) {
+        return sft__ms_nomem(s, p->name_len, err);
+    }
+    memcpy(key, number + n, width);
+    key[width] = '-';
+    memcpy(key + width + 1, p->name, p->name_len + 1);
+    e->key = key;
+    e->key_len = width + 1 + p->name_len;
+    return SFT_OK;
+}
+
+/* The stages of a merged file are 0 to n - 1. */
+static sft_status check_stages(sft_ms_strategy *s, sft_error *err) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        most = s->entries[i].param.stage > most ? s->entries[i].param.stage : most;
+    }
+    uint8_t *const seen = sft__arena_alloc(&s->arena, (size_t)most + 1, 1);
+    if (seen == NULL) {
+        return sft__ms_nomem(s, (size_t)most + 1, err);
+    }
+    memset(seen, 0, (size_t)most + 1);
+    for (size_t i = 0; i < s->count; i++) {
+        seen[s->entries[i].param.stage] = 1;
+    }
+    for (uint32_t i = 0; i < most; i++) {
+        if (!seen[i]) {
+            return sft__fail(err, SFT_E_NOT_FOUND, "strategy of %u pipeline stages lacks stage %u",
+                             most + 1, i);
+        }
+    }
+    s->stages = most + 1;
+    return SFT_OK;
+}
+
+sft_status sft__ms_finish(sft_ms_strategy *s, sft_error *err) {
+    size_t twice;
+    if (s->count == 0) {
+        return sft__fail(err, SFT_E_SCHEMA, "strategy file holds no parameter");
+    }
+    s->stage = s->node_count != 0 ? s->nodes[0].stage : 0;
+    s->merged = s->merged || all_prefixed(s);
+    for (size_t i = 0; i < s->count; i++) {
+        s->entries[i].param.stage = s->stage;
+        SFT_TRY(make_key(s, &s->entries[i], err));
+    }
+    if (s->merged) {
+        s->stage = 0;
+        SFT_TRY(check_stages(s, err));
+    }
+    if (!sft__strmap_init(&s->map, s->entries, sizeof *s->entries, s->count, s->arena.allocator)) {
+        return sft__fail_nomem(err, s->count * sizeof(uint64_t));
+    }
+    if (sft__strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
+        const sft_ms_param *const p = &s->entries[twice].param;
+        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,
+                                "strategy: parameter given twice");
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data, size_t size, const char *name,
+                                 const sft_limits *limits, const sft_allocator *allocator,
+                                 sft_error *err) {
+    const char *const text = data;
+    sft_ms_strategy *s;
+    sft_status status;
+    size_t i = 0;
+    *out = NULL;
+    SFT_TRY(sft__ms_create(&s, name, limits, allocator, err));
+    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r')) {
+        i++;
+    }
+    /* A protobuf message begins with a field tag: 0x08, 0x12 or 0x1a, never '{'. */
+    if (i < size && text[i] == '{') {
+        s->form = SFT_MS_JSON;
+        status = sft__ms_read_json(s, text, size, err);
+    } else {
+        s->form = SFT_MS_PROTOBUF;
+        status = sft__ms_read_protobuf(s, data, size, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__ms_finish(s, err);
+    }
+    s->name = NULL;
+    if (status != SFT_OK) {
+        sft_ms_strategy_free(s);
+        return status;
+    }
+    *out = s;
+    return SFT_OK;
+}
+
+sft_ms_form sft_ms_strategy_form(const sft_ms_strategy *strategy) {
+    return strategy->form;
+}
+
+uint32_t sft_ms_strategy_stages(const sft_ms_strategy *strategy) {
+    return strategy->stages;
+}
+
+uint32_t sft_ms_strategy_stage(const sft_ms_strategy *strategy) {
+    return strategy->stage;
+}
+
+int sft_ms_strategy_merged(const sft_ms_strategy *strategy) {
+    return strategy->merged;
+}
+
+size_t sft_ms_strategy_count(const sft_ms_strategy *strategy) {
+    return strategy->count;
+}
+
+const sft_ms_param *sft_ms_strategy_at(const sft_ms_strategy *strategy, size_t index) {
+    return index < strategy->count ? &strategy->entries[index].param : NULL;
+}
+
+const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy, const char *name,
+                                         size_t name_len, uint32_t stage) {
+    /* The key is built on the stack where it fits; longer names are compared one by one. */
+    char key[512];
+    size_t n = sizeof key;
+    if (name_len <= sizeof key - 12) {
+        n -= name_len;
+        memcpy(key + n, name, name_len);
+        key[--n] = '-';
+        for (uint32_t v = stage, first = 1; first || v != 0; v /= 10, first = 0) {
+            key[--n] = (char)('0' + v % 10);
+        }
+        const size_t at = sft__strmap_find(&strategy->map, key + n, sizeof key - n);
+        return at == SFT__STRMAP_NONE ? NULL : &strategy->entries[at].param;
+    }
+    for (size_t i = 0; i < strategy->count; i++) {
+        const sft_ms_param *const p = &strategy->entries[i].param;
+        if (p->stage == stage && p->name_len == name_len && memcmp(p->name, name, name_len) == 0) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- merging */
+
+static bool same_numbers(const void *a, const void *b, size_t count, size_t size) {
+    return (a == NULL) == (b == NULL) && (a == NULL || count == 0 || memcmp(a, b, count * size) == 0);
+}
+
+static bool same_param(const sft_ms_param *a, const sft_ms_param *b) {
+    return a->axis_count == b->axis_count && a->dims == b->dims && a->split_count == b->split_count &&
+           a->field == b->field && a->opt_shard_step == b->opt_shard_step &&
+           a->opt_shard_size == b->opt_shard_size &&
+           same_numbers(a->dev_matrix, b->dev_matrix, a->axis_count, sizeof *a->dev_matrix) &&
+           same_numbers(a->map_at, b->map_at, a->dims + 1, sizeof *a->map_at) &&
+           same_numbers(a->map, b->map, a->map_at[a->dims], sizeof *a->map) &&
+           same_numbers(a->shape, b->shape, a->dims, sizeof *a->shape) &&
+           same_numbers(a->split_rows, b->split_rows, a->split_count, sizeof *a->split_rows) &&
+           same_numbers(a->split_offsets, b->split_offsets, a->split_count, sizeof *a->split_offsets);
+}
+
+/* Two files of one stage must say the same. */
+static sft_status same_stage(const sft_ms_strategy *a, const sft_ms_strategy *b, sft_error *err) {
+    for (size_t i = 0; i < b->count; i++) {
+        const sft_ms_param *const p = &b->entries[i].param;
+        const sft_ms_param *const q = sft_ms_strategy_find(a, p->name, p->name_len, p->stage);
+        if (q == NULL || !same_param(p, q)) {
+            return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, p->name, p->name_len,
+                                    "two strategies of stage %u disagree", p->stage);
+        }
+    }
+    if (a->count != b->count) {
+        return sft__fail(err, SFT_E_MISMATCH,
+                         "two strategies of stage %u disagree: %llu and %llu parameters", a->stage,
+                         (unsigned long long)a->count, (unsigned long long)b->count);
+    }
+    return SFT_OK;
+}
+
+static void *copy_of(sft_ms_strategy *s, const void *from, size_t count, size_t size, bool *ok) {
+    void *to;
+    if (from == NULL || !*ok) {
+        return NULL;
+    }
+    to = sft__arena_alloc(&s->arena, count * size + 1, sizeof(uint64_t));
+    if (to == NULL) {
+        *ok = false;
+        return NULL;
+    }
+    memcpy(to, from, count * size);
+    return to;
+}
+
+static sft_status copy_param(sft_ms_strategy *s, const sft__ms_entry *from, sft_error *err) {
+    sft__ms_entry *e;
+    bool ok = true;
+    SFT_TRY(sft__ms_add(s, &e, err));
+    const sft_ms_param *const p = &from->param;
+    e->param = *p;
+    e->param.name = copy_of(s, from->key, from->key_len + 1, 1, &ok); /* "STAGE-name" again */
+    e->param.name_len = from->key_len;
+    e->param.dev_matrix = copy_of(s, p->dev_matrix, p->axis_count, sizeof *p->dev_matrix, &ok);
+    e->param.map = copy_of(s, p->map, p->map_at[p->dims], sizeof *p->map, &ok);
+    e->param.map_at = copy_of(s, p->map_at, p->dims + 1, sizeof *p->map_at, &ok);
+    e->param.shape = copy_of(s, p->shape, p->dims, sizeof *p->shape, &ok);
+    e->param.split_rows = copy_of(s, p->split_rows, p->split_count, sizeof *p->split_rows, &ok);
+    e->param.split_offsets = copy_of(s, p->split_offsets, p->split_count, sizeof *p->split_offsets, &ok);
+    return ok ? SFT_OK : sft__ms_nomem(s, p->name_len, err);
+}
+
+static sft_status copy_node(sft_ms_strategy *s, const sft__ms_node *from, sft_error *err) {
+    sft__ms_node *n;
+    bool ok = true;
+    SFT_TRY(sft__ms_add_node(s, &n, err));
+    *n = *from;
+    n->name = copy_of(s, from->name, from->name_len + 1, 1, &ok);
+    n->numbers = copy_of(s, from->numbers, from->begin[from->count], sizeof *from->numbers, &ok);
+    n->begin = copy_of(s, from->begin, from->count + 1, sizeof *from->begin, &ok);
+    return ok ? SFT_OK : sft__ms_nomem(s, from->name_len, err);
+}
+
+static sft_status take_stage(sft_ms_strategy *s, const sft_ms_strategy *from, sft_error *err) {
+    for (size_t i = 0; i < from->count; i++) {
+        SFT_TRY(copy_param(s, &from->entries[i], err));
+    }
+    for (size_t i = 0; i < from->node_count; i++) {
+        SFT_TRY(copy_node(s, &from->nodes[i], err));
+    }
+    return SFT_OK;
+}
+
+static sft_status merge_into(sft_ms_strategy *s, const sft_ms_strategy *const *strategies, size_t count,
+                             sft_error *err) {
+    size_t done = 0;
+    for (uint32_t stage = 0; done < count; stage++) {
+        const sft_ms_strategy *first = NULL;
+        for (size_t i = 0; i < count; i++) {
+            if (strategies[i]->stage != stage) {
+                continue;
+            }
+            if (first == NULL) {
+                first = strategies[i];
+                SFT_TRY(take_stage(s, first, err));
+            } else {
+                SFT_TRY(same_stage(first, strategies[i], err));
+            }
+            done++;
+        }
+        if (first == NULL) {
+            return sft__fail(err, SFT_E_NOT_FOUND, "no strategy of pipeline stage %u", stage);
+        }
+    }
+    s->merged = true;
+    return sft__ms_finish(s, err);
+}
+
+sft_status sft_ms_strategy_merge(sft_ms_strategy **out, const sft_ms_strategy *const *strategies,
+                                 size_t count, const sft_allocator *allocator, sft_error *err) {
+    sft_ms_strategy *s;
+    *out = NULL;
+    if (count == 0) {
+        return sft__fail(err, SFT_E_ARG, "no strategies to merge");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strategies[i]->merged) {
+            return sft__fail(err, SFT_E_ARG, "strategy %llu is a merged one already",
+                             (unsigned long long)i);
+        }
+    }
+    SFT_TRY(sft__ms_create(&s, NULL, NULL, allocator, err));
+    s->form = strategies[0]->form;
+    s->current_stage = 1; /* as MindSpore writes it */
+    const sft_status status = merge_into(s, strategies, count, err);
+    if (status != SFT_OK) {
+        sft_ms_strategy_free(s);
+        return status;
+    }
+    *out = s;
+    return SFT_OK;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * layout/strategy.h - a MindSpore strategy while it is read, merged and written. Everything lies in one
+ * arena. Read <sft/mindspore.h> first.
+ */
+#ifndef SFT_LAYOUT_STRATEGY_H
+#define SFT_LAYOUT_STRATEGY_H
+
+#include "base/strmap.h"
+#include <sft/mindspore.h>
+
+/* An operator of the network: kept because a merged file must list them. */
+typedef struct sft__ms_node {
+    const char *name;
+    size_t name_len;
+    const uint64_t *numbers; /* of all its strategies, one after the other */
+    const size_t *begin;     /* count + 1 positions in numbers */
+    size_t count;
+    uint32_t stage;
+} sft__ms_node;
+
+/* A parameter behind the key that finds it: "STAGE-name", made by us whether or not the file has it. */
+typedef struct sft__ms_entry {
+    const char *key;
+    size_t key_len;
+    sft_ms_param param;
+} sft__ms_entry;
+
+struct sft_ms_strategy {
+    sft__arena arena;
+    sft__ms_entry *entries;
+    size_t count;
+    size_t capacity;
+    sft__ms_node *nodes;
+    size_t node_count;
+    size_t node_capacity;
+    sft__strmap map;
+    uint64_t current_stage;
+    uint32_t stages;
+    uint32_t stage;
+    sft_ms_form form;
+    bool merged;
+    sft_limits limits;
+    const char *name; /* of the file */
+};
+
+/* A growing list of numbers while one entry is read. */
+typedef struct sft__numbers {
+    const sft_allocator *allocator;
+    uint64_t *list;
+    size_t count;
+    size_t capacity;
+} sft__numbers;
+
+bool sft__numbers_add(sft__numbers *n, uint64_t value);
+void sft__numbers_reset(sft__numbers *n);
+/* A copy in the arena; NULL: no memory. */
+uint64_t *sft__numbers_keep(const sft__numbers *n, sft__arena *arena);
+
+/* An empty strategy. */
+sft_status sft__ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
+                          const sft_allocator *allocator, sft_error *err);
+/* Room for one more parameter or operator, at the end of the list, all zero. */
+sft_status sft__ms_add(sft_ms_strategy *s, sft__ms_entry **out, sft_error *err);
+sft_status sft__ms_add_node(sft_ms_strategy *s, sft__ms_node **out, sft_error *err);
+sft_status sft__ms_nomem(const sft_ms_strategy *s, size_t size, sft_error *err);
+/* The tensor map of a parameter from numbers as they stand in files: `signed_map` has the entries of all
+ * dimensions, -1 for none; begin: dims + 1 positions in it. offset: for messages. */
+sft_status sft__ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *signed_map,
+                           const size_t *begin, size_t dims, uint64_t offset, sft_error *err);
+/* After the last entry: prefixes, stages, the table of names. */
+sft_status sft__ms_finish(sft_ms_strategy *s, sft_error *err);
+
+sft_status sft__ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data, size_t size, sft_error *err);
+sft_status sft__ms_read_json(sft_ms_strategy *s, const char *text, size_t size, sft_error *err);
+
+#endif
