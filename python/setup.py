@@ -14,6 +14,7 @@ import sysconfig
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 try:
@@ -40,6 +41,22 @@ class BuildExt(build_ext):
     def run(self) -> None:
         amalgamate()
         super().run()
+
+
+class BuildPy(build_py):
+    """Adds safetensors_c.pth beside the package: it makes SAFETENSORS_C=1 in the environment work."""
+
+    def pth(self) -> str:
+        return os.path.join(self.build_lib, "safetensors_c.pth")
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file("safetensors_c.pth", self.pth())
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        extra = [] if self.editable_mode else [self.pth()]
+        return list(super().get_outputs(include_bytecode)) + extra
 
 
 class Sdist(sdist):
@@ -79,4 +96,4 @@ def extension() -> Extension:
 
 
 os.chdir(HERE)
-setup(ext_modules=[extension()], cmdclass={"build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel})
+setup(ext_modules=[extension()], cmdclass={"build_py": BuildPy, "build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel})

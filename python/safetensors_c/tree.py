@@ -216,9 +216,11 @@ def _complex(pair: Any) -> complex:
 
 
 def _int(text: Any) -> int:
-    if not isinstance(text, str) or len(text) > 4000 or not text.lstrip("-").isdecimal():
-        raise _bad("an integer is not written in decimal")
-    return int(text)
+    if isinstance(text, str) and len(text) <= 4000:
+        digits = text[1:] if text.startswith("-") else text
+        if digits.isascii() and digits.isdecimal():
+            return int(text)
+    raise _bad("an integer is not written in decimal")
 
 
 class _Decoder:

@@ -1,0 +1,1 @@
+from safetensors_c.tensorflow import *

@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# python_env.sh BASE-PYTHON FOLDER - a small environment for the tests of the Python package.
+#
+# FOLDER becomes a virtual environment whose packages are those of BASE-PYTHON, with ./python built and
+# installed on top, as pip would for a user (so that safetensors_c.pth counts). BASE-PYTHON's own
+# environment is left as it is. Does nothing when no source has changed since.
+set -eu
+cd "$(dirname "$0")/.."
+base=$1
+folder=$2
+stamp=$(find python src include scripts/amalgamate.py scripts/python_env.sh -type f \
+    ! -path '*/build/*' ! -path '*/amalgamation/*' ! -path '*.egg-info/*' ! -name '*.pyc' -print0 |
+    sort -z | xargs -0 cksum | cksum)
+if [ -f "$folder/.stamp" ] && [ "$(cat "$folder/.stamp")" = "$base $stamp" ]; then
+    exit 0
+fi
+rm -rf "$folder"
+"$base" -m venv --without-pip "$folder"
+site=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+"$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/base.pth"
+# A copy is built, so that nothing is written beside the sources.
+mkdir -p "$folder/source"
+cp -R python scripts src include "$folder/source/"
+rm -rf "$folder/source/python/build" "$folder/source/python/amalgamation"
+"$base" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index \
+    --target "$site" "$folder/source/python"
+rm -rf "$folder/source"
+printf '%s' "$base $stamp" >"$folder/.stamp"
