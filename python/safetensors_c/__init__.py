@@ -6,7 +6,16 @@ Imports nothing but the extension module; the frameworks live in safetensors_c.t
 """
 from . import _core
 from ._core import *  # noqa: F401,F403
-from ._core import __version__  # noqa: F401
+from ._core import (  # noqa: F401
+    SafetensorError,
+    TensorSpec,
+    __version__,
+    _safe_open_handle,
+    deserialize,
+    safe_open,
+    serialize,
+    serialize_file,
+)
 
 # What is imported on first use, and from where.
 _LATER = {
@@ -15,6 +24,7 @@ _LATER = {
     "installed": "_switch",
     "save_tree": "tree",
     "load_tree": "tree",
+    "PrefetchLoader": "_prefetch",
 }
 _MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree")
 

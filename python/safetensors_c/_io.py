@@ -63,21 +63,25 @@ def write(
     progress: Callable[[int, int], Any] | None,
 ) -> None:
     """All tensors to a path (all or nothing) or to a file object with write()."""
-    if digests is None and progress is None and not is_stream(target):
-        _core.serialize_file(specs, target, metadata=metadata)
-        return
-    with _core.Writer(target, specs, metadata, digests=digests) as writer:
-        total = sum(spec.data_len for spec in specs.values())
-        done = 0
+    if is_stream(target):
+        with _core.Writer(target, specs, metadata, digests=digests) as writer:
+            _put_all(writer, specs, progress)
+    else:
+        _core.serialize_file(specs, target, metadata=metadata, digests=digests, progress=progress)
+
+
+def _put_all(writer: Any, specs: Mapping[str, Any], progress: Any) -> None:
+    total = sum(spec.data_len for spec in specs.values())
+    done = 0
+    if progress is not None:
+        progress(0, total)
+    for name in writer.order:
+        spec = specs[name]
+        writer.put(name, spec.data_ptr, spec.data_len)
+        done += spec.data_len
         if progress is not None:
-            progress(0, total)
-        for name in writer.order:
-            spec = specs[name]
-            writer.put(name, spec.data_ptr, spec.data_len)
-            done += spec.data_len
-            if progress is not None:
-                progress(done, total)
-        writer.finish()
+            progress(done, total)
+    writer.finish()
 
 
 def save_stream(

@@ -689,6 +689,26 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
                          (unsigned long long)counts.unlisted);
 }
 
+/* prefetch(plan=None, *, device=None, threads=8): Python's part, told the framework and the device. */
+static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_handle *h = (core_handle *)self;
+    PyObject *start = core_import_attribute("safetensors_c._prefetch", "start");
+    PyObject *first = NULL, *all = NULL, *result = NULL;
+
+    if (start == NULL) {
+        return NULL;
+    }
+    first = h->device != NULL ? Py_BuildValue("(OsO)", self, core_framework_name[h->framework], h->device)
+                              : Py_BuildValue("(Oss)", self, core_framework_name[h->framework], "cpu");
+    all = first != NULL ? PySequence_Concat(first, args) : NULL;
+    result = all != NULL ? PyObject_Call(start, all, kwargs) : NULL;
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_DECREF(start);
+    return result;
+}
+
 static PyObject *handle_items(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
@@ -756,6 +776,8 @@ static PyMethodDef handle_methods[] = {
      "Reads tensors into those of a dict, casting where types differ."},
     {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS, "How each file would be read, and why."},
     {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
+    {"prefetch", CALL(handle_prefetch), METH_VARARGS | METH_KEYWORDS,
+     "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the background."},
     {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},
     {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},

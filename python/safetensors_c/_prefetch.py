@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""safe_open.prefetch: the tensors of a file loading to a CUDA device in the background.
+
+Reader threads take tensors in file order: read into pinned memory with the GIL released, copy to the
+device on a stream of their own, wait for it, and put the tensor where take() and iteration find it. The
+loader holds the file itself: the handle may go first. Memory of a tensor is torch's and goes with it.
+"""
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+
+from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+SafetensorError = _core.SafetensorError
+_NO_TORCH_TYPE = ("F6_E2M3", "F6_E3M2")
+
+
+class PrefetchLoader:
+    """Hands each tensor out once, by take(name) or by iterating (name, tensor) as they become ready."""
+
+    def __init__(self, jobs: dict[str, Callable[[], Any]], place: Callable[[Any], Any], threads: int) -> None:
+        self._names = list(jobs)
+        self._waiting = deque(jobs.items())
+        self._state = dict.fromkeys(jobs, "waiting")  # waiting, ready, taken
+        self._ready: dict[str, Any] = {}
+        self._error: BaseException | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        for _ in range(max(1, min(threads, len(jobs)))):
+            arguments = (weakref.ref(self), self._changed, place)
+            threading.Thread(target=_work, args=arguments, daemon=True).start()
+
+    def names(self) -> list[str]:
+        """The names this loader hands out, in file order."""
+        return list(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def take(self, name: str) -> Any:
+        """The tensor, once: waits until its bytes have landed. SafetensorError when it was taken before."""
+        with self._changed:
+            if name not in self._state:
+                raise SafetensorError(f"tensor {name} is not in the prefetch plan")
+            while True:
+                self._check()
+                if self._state[name] == "ready":
+                    self._state[name] = "taken"
+                    return self._ready.pop(name)
+                if self._state[name] == "taken":
+                    raise SafetensorError(
+                        "tensor already delivered (prefetch hands each tensor out once, via take or iteration)"
+                    )
+                self._changed.wait()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        while True:
+            with self._changed:
+                while True:
+                    self._check()
+                    if self._ready:
+                        name = next(iter(self._ready))
+                        self._state[name] = "taken"
+                        pair = name, self._ready.pop(name)
+                        break
+                    if all(state == "taken" for state in self._state.values()):
+                        return
+                    self._changed.wait()
+            yield pair
+
+    def close(self) -> None:
+        """Stops loading and lets go of every tensor not taken; those taken stay."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._ready.clear()
+            self._changed.notify_all()
+
+    def __enter__(self) -> PrefetchLoader:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_changed"):
+            self.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SafetensorError("prefetch loader closed")
+        if self._error is not None:
+            raise SafetensorError(f"prefetch failed: {self._error}") from self._error
+
+
+def _work(alive: Any, changed: threading.Condition, place: Callable[[Any], Any]) -> None:
+    """One reader. It does not keep the loader alive while it reads."""
+    while True:
+        current = alive()
+        if current is None:
+            return
+        with changed:
+            if current._closed or current._error is not None or not current._waiting:
+                return
+            name, read = current._waiting.popleft()
+        del current
+        failure, tensor = None, None
+        try:
+            tensor = place(read())
+        except BaseException as e:  # handed to whoever waits
+            failure = e
+        del read
+        current = alive()
+        if current is None:
+            return
+        with changed:
+            if failure is not None:
+                current._error = current._error or failure
+            elif not current._closed:
+                current._ready[name] = tensor
+                current._state[name] = "ready"
+            changed.notify_all()
+        del current, tensor
+
+
+def _rows(f: Any, name: str, wanted: Any) -> slice | None:
+    """The checked rows of a plan entry."""
+    meta = f.get_tensor_meta(name)
+    if wanted is None:
+        return None
+    if not isinstance(wanted, slice):
+        raise SafetensorError(
+            f"prefetch plan values must be None or a slice, got {type(wanted)} for {name}"
+        )
+    if not meta.shape:
+        raise SafetensorError(f"cannot slice rows of the 0-d tensor {name}")
+    rows = meta.shape[0]
+    for side in ("start", "stop"):
+        bound = getattr(wanted, side)
+        if bound is None:
+            continue
+        if not isinstance(bound, int):
+            raise SafetensorError(f"prefetch plan slice bounds for {name} must be integers or None")
+        if not -rows <= bound <= rows:
+            raise SafetensorError(
+                f"prefetch plan slice {side} {bound} for {name} is out of range for {rows} rows"
+            )
+    try:
+        start, stop, step = wanted.indices(rows)
+    except (TypeError, ValueError) as e:
+        raise SafetensorError(f"invalid prefetch plan slice for {name}: {e}") from None
+    if step != 1:
+        raise SafetensorError(f"prefetch plan slices must have step 1, got {step} for {name}")
+    nbytes = meta.data_offsets[1] - meta.data_offsets[0]
+    if rows and nbytes % rows:
+        raise SafetensorError(f"cannot slice rows of {name}: a row is not a whole number of bytes")
+    return slice(start, max(start, stop))
+
+
+def _cuda_index(device: Any) -> int:
+    if isinstance(device, int) and not isinstance(device, bool):
+        return device
+    text = str(device)
+    if text == "cuda":
+        return 0
+    if text.startswith("cuda:") and text[5:].isdecimal():
+        return int(text[5:])
+    raise SafetensorError(f"prefetch loads to cuda devices, not {text}")
+
+
+def _jobs(f: Any, plan: Any) -> dict[str, Callable[[], Any]]:
+    """{name: function that reads it}, in file order; everything is checked before anything is read."""
+    rows: dict[str, slice | None] | None = None
+    if plan is not None:
+        rows = {}
+        for name, wanted in plan.items():
+            if not isinstance(name, str):
+                raise SafetensorError("prefetch plan keys must be tensor names")
+            rows[name] = _rows(f, name, wanted)
+    jobs: dict[str, Callable[[], Any]] = {}
+    for name in f.offset_keys():
+        if rows is not None and name not in rows:
+            continue
+        dtype = f.get_tensor_meta(name).dtype
+        if dtype in _NO_TORCH_TYPE:
+            raise SafetensorError(
+                f"prefetch cannot hand out dtype {dtype}: torch has no matching dtype"
+            )
+        part = rows[name] if rows is not None else None
+        jobs[name] = _reader(f.get_slice(name), part)
+    if rows is not None and not jobs:
+        raise SafetensorError("prefetch plan selects no tensors")
+    return jobs
+
+
+def _reader(view: Any, part: slice | None) -> Callable[[], Any]:
+    return lambda: view[:] if part is None and view.get_shape() else view[part if part else ...]
+
+
+def _placer(index: int) -> Callable[[Any], Any]:
+    """Brings a tensor to the device on a stream of the calling thread, complete when it returns."""
+    import torch
+
+    device = torch.device("cuda", index)
+    local = threading.local()
+
+    def place(tensor: Any) -> Any:
+        if not hasattr(local, "stream"):
+            local.stream = torch.cuda.Stream(device)
+        with torch.cuda.stream(local.stream):
+            there = tensor.pin_memory().to(device, non_blocking=True)
+        local.stream.synchronize()
+        return there
+
+    return place
+
+
+def _on_cpu(handle: Any, device: Any) -> Any:
+    """A handle whose slices are in memory: the same file, opened again where it has a device."""
+    if device in (None, "cpu"):
+        return handle
+    reopen, arguments = handle.__reduce__()
+    return reopen(arguments[0], arguments[1], "cpu", "pread")
+
+
+def start(
+    handle: Any,
+    framework: str,
+    default_device: Any,
+    plan: Any = None,
+    *,
+    device: Any = None,
+    threads: int = 8,
+) -> PrefetchLoader:
+    """What safe_open.prefetch calls."""
+    if framework not in ("pt", "torch", "pytorch"):
+        raise SafetensorError('prefetch is only compatible with framework="pt"')
+    if handle.closed:
+        raise SafetensorError("File is closed")
+    index = _cuda_index(default_device if device is None else device)
+    jobs = _jobs(_on_cpu(handle, default_device), plan)
+    return PrefetchLoader(jobs, _placer(index), threads)
