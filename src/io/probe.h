@@ -8,6 +8,7 @@
 #define SFT_IO_PROBE_H
 
 #include "base/compiler.h"
+#include <sft/source.h>
 
 typedef enum sft__fs {
     SFT__FS_UNKNOWN = 0,
@@ -30,6 +31,9 @@ int sft__fd_open_direct(int fd);
 void sft__fd_close_direct(int direct); /* -1 is fine */
 /* All of it, or false: the caller then reads through the cache, which also finds the error. */
 bool sft__fd_read_direct(int direct, uint64_t offset, void *dst, size_t size);
+/* Ranges that follow each other in the file, in one call; false if they did not all come so: the
+ * caller then reads one by one, which also finds the error. */
+bool sft__fd_read_vector(int fd, const sft_io_range *ranges, size_t count);
 /* Size and time of last change, to be compared; false if not known. */
 typedef struct sft__stamp {
     uint64_t size;

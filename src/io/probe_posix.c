@@ -34,6 +34,31 @@ bool sft__fd_stamp(int fd, sft__stamp *out) {
     return true;
 }
 
+enum { VECTOR = 64 };
+
+bool sft__fd_read_vector(int fd, const sft_io_range *ranges, size_t count) {
+#if defined(__linux__)
+    struct iovec v[VECTOR];
+    size_t total = 0;
+    ssize_t n;
+
+    if (fd < 0 || count > VECTOR) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        v[i] = (struct iovec){ranges[i].data, ranges[i].size};
+        total += ranges[i].size;
+    }
+    do {
+        n = preadv(fd, v, (int)count, (off_t)ranges[0].offset);
+    } while (n < 0 && errno == EINTR);
+    return n >= 0 && (size_t)n == total;
+#else
+    (void)fd, (void)ranges, (void)count;
+    return false;
+#endif
+}
+
 #if defined(__linux__)
 /* Numbers from statfs(2) and the kernel's magic.h. */
 static const struct fs_row {

@@ -30,6 +30,11 @@ bool sft__fd_read_direct(int direct, uint64_t offset, void *dst, size_t size) {
     return false;
 }
 
+bool sft__fd_read_vector(int fd, const sft_io_range *ranges, size_t count) {
+    (void)fd, (void)ranges, (void)count;
+    return false;
+}
+
 bool sft__fd_stamp(int fd, sft__stamp *out) {
     (void)fd, (void)out;
     return false;

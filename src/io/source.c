@@ -111,6 +111,10 @@ uint32_t sft_source_flags(const sft_source *source) {
     return source->flags;
 }
 
+bool sft__source_batches(const sft_source *source) {
+    return source->vtable.read_many != NULL;
+}
+
 int sft_source_descriptor(const sft_source *source) {
     return source->vtable.descriptor != NULL ? source->vtable.descriptor(source->self) : -1;
 }

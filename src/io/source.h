@@ -20,6 +20,8 @@ sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, si
                            uint64_t size, uint32_t flags, const char *name,
                            const sft_allocator *allocator, sft_error *err);
 void *sft__source_self(const sft_source *source);
+/* It has a read_many of its own: many ranges at once are cheaper than one after the other. */
+bool sft__source_batches(const sft_source *source);
 /* Frees it without calling the vtable's close. */
 void sft__source_discard(sft_source *source);
 

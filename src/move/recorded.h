@@ -42,6 +42,10 @@ sft_status sft__recorded_put(const sft__recorded_file *f, const char *name, size
 /* Digits of one digest of this kind. */
 size_t sft__recorded_digits(uint32_t kind);
 
+/* SFT_E_MISMATCH, with the tensor and its bytes. kind: "CRC32C" or "SHA-256". */
+sft_status sft__recorded_differs(const sft_catalog *catalog, const sft_tensor *tensor,
+                                 const char *kind, sft_error *err);
+
 /* PATH.digests.json, if it is there. */
 sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_error *err);
 

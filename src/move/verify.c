@@ -64,16 +64,22 @@ static uint64_t verify_begin(const sft_tensor *t) {
     return t->piece_count > 0 ? t->pieces[0].offset : SFT_NO_OFFSET;
 }
 
-static void verify_mismatch(verifier *v, const sft_tensor *t, const char *kind) {
-    const sft_file *file = sft_catalog_file_at(v->catalog, t->file);
+sft_status sft__recorded_differs(const sft_catalog *catalog, const sft_tensor *t, const char *kind,
+                                 sft_error *err) {
+    const sft_file *file = sft_catalog_file_at(catalog, t->file);
     const uint64_t begin = verify_begin(t);
+    return sft__fail_tensor(err, SFT_E_MISMATCH, begin, t->name, t->name_len,
+                            "%s differs from the recorded one: damage in bytes [%llu, %llu) of %s",
+                            kind, (unsigned long long)begin,
+                            (unsigned long long)(begin + t->nbytes),
+                            file != NULL ? file->path : "the file");
+}
+
+static void verify_mismatch(verifier *v, const sft_tensor *t, const char *kind) {
     sft_error e;
 
     memset(&e, 0, sizeof e);
-    (void)sft__fail_tensor(&e, SFT_E_MISMATCH, begin, t->name, t->name_len,
-                           "%s differs from the recorded one: damage in bytes [%llu, %llu) of %s",
-                           kind, (unsigned long long)begin, (unsigned long long)(begin + t->nbytes),
-                           file != NULL ? file->path : "the file");
+    (void)sft__recorded_differs(v->catalog, t, kind, &e);
     v->result.damaged++;
     verify_keep(v, SFT_E_MISMATCH, &e);
     verify_report(v, t, SFT_E_MISMATCH, e.message);
