@@ -3,7 +3,7 @@
 # pkg-config file and the CMake package find their prefix from where they lie, so the tree can be moved.
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE PATTERN "remote.h" EXCLUDE
         PATTERN "layout.h" EXCLUDE PATTERN "mindspore.h" EXCLUDE)
 install(TARGETS sft_static sft_shared EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -38,6 +38,7 @@ look_build() {
     need_command cmake cmake
     need_command ninja ninja-build
     if ! command -v pkg-config >/dev/null 2>&1; then lack pkg-config; fi
+    need_file libcurl4-openssl-dev /usr/include/*/curl/curl.h /usr/include/curl/curl.h /usr/local/include/curl/curl.h
     need_file zlib1g-dev /usr/include/zlib.h /usr/local/include/zlib.h
     need_file libcmocka-dev /usr/include/cmocka.h /usr/local/include/cmocka.h
     need_command python3 python3
@@ -51,6 +52,9 @@ look_test() {
     need_command g++ g++
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
     need_command strace strace
+    # /usr/sbin is not in everybody's path
+    [ -x /usr/sbin/nginx ] || need_command nginx nginx-light
+    need_command openssl openssl
     need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
 }
 
@@ -115,9 +119,9 @@ if [ -n "$missing" ]; then
     echo "bootstrap: installing $missing"
     # Package lists may be absent (fresh machine) or stale: update only when the first try fails.
     # shellcheck disable=SC2086
-    if ! DEBIAN_FRONTEND=noninteractive $as_root $command >/dev/null 2>&1; then
+    if ! $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 $command >/dev/null 2>&1; then
         $as_root apt-get update -qq || true
-        if ! DEBIAN_FRONTEND=noninteractive $as_root $command >bootstrap.log 2>&1; then
+        if ! $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 $command >bootstrap.log 2>&1; then
             tail -n 20 bootstrap.log >&2
             rm -f bootstrap.log
             echo "bootstrap: this failed: $command" >&2

@@ -78,6 +78,7 @@ typedef struct cli_opt {
 #define CLI_WITH_JOBS   16u /* -j, --jobs: cli_pool() obeys */
 #define CLI_WITH_SIZES  32u /* --iec, --si, --bytes: cli_put_size() obeys */
 #define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
+#define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -103,10 +104,12 @@ extern const cli_command cli_cmd_check;
 extern const cli_command cli_cmd_completion;
 extern const cli_command cli_cmd_cp;
 extern const cli_command cli_cmd_diff;
+extern const cli_command cli_cmd_fetch;
 extern const cli_command cli_cmd_get;
 extern const cli_command cli_cmd_hash;
 extern const cli_command cli_cmd_help;
 extern const cli_command cli_cmd_ls;
+extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
 extern const cli_command cli_cmd_show;
 extern const cli_command cli_cmd_verify;
@@ -135,6 +138,8 @@ struct cli {
     int status; /* worst so far */
     sft_pool *pool;
     cli_progress progress;
+    struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
+    sft_control remote_control;
 };
 
 /* ---------------------------------------------------------------- opt.c */
@@ -189,7 +194,7 @@ void *cli_resize(void *ptr, size_t count, size_t size);
 
 /* ---------------------------------------------------------------- open.c */
 
-/* File, folder, index or "-"; what is no safetensors is opened by the import wing, if it knows it.
+/* File, folder, index, URL or "-"; what is no safetensors is opened by the import wing, if it knows it.
  * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* The same without a word. */

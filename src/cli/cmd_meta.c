@@ -372,7 +372,7 @@ const cli_command cli_cmd_meta = {
         "safetensors meta model.safetensors --set license=mit --delete ss_tag_frequency\n"
         "safetensors meta a.safetensors --export | safetensors meta b.safetensors --import -",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -73,6 +73,8 @@ static void add_message(line *l, const char *message, const char *file) {
     const char *found = len > 0 ? strstr(message, name) : NULL;
     if (found == message && message[len] == ' ') {
         add(l, message + len + 1);
+    } else if (found == message && message[len] == ':' && message[len + 1] == ' ') {
+        add(l, message + len + 2);
     } else if (found != NULL && found != message && found[-1] == ' ' &&
                (found[len] == ':' || found[len] == '\0')) {
         const size_t before = (size_t)(found - message) - 1;

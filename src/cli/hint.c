@@ -104,6 +104,10 @@ static const char *from_status(const sft_error *err, uint64_t size) {
         return "a file that the index names is not there: complete the download";
     case SFT_E_EXISTS:
         return "overwrite it with --force";
+    case SFT_E_HTTP:
+        return err->sys == 401 || err->sys == 403
+                   ? "for hf:// set HF_TOKEN; for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                   : NULL;
     case SFT_E_STALE:
         return "the file was changed by a program that does not keep digests up to date";
     default:

@@ -5,13 +5,16 @@
  */
 #include "cmd.h"
 #include "sys.h"
+#include "url.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_cmd_ls,   &cli_cmd_show, &cli_cmd_check,  &cli_cmd_get,        &cli_cmd_meta, &cli_cmd_cp,
-    &cli_cmd_diff, &cli_cmd_hash, &cli_cmd_verify, &cli_cmd_completion, &cli_cmd_help, NULL,
+    &cli_cmd_ls,     &cli_cmd_show, &cli_cmd_check, &cli_cmd_get,
+    &cli_cmd_meta,   &cli_cmd_cp,   &cli_cmd_diff,  &cli_cmd_hash,
+    &cli_cmd_verify, &cli_cmd_mem,  &cli_cmd_fetch, &cli_cmd_completion,
+    &cli_cmd_help,   NULL,
 };
 
 const cli_command *cli_command_find(const char *name) {
@@ -88,6 +91,7 @@ int main(int argc, char **argv) {
     if (cli_sys_interrupted()) {
         cli_answer(&c, CLI_STOPPED);
     }
+    cli_url_end(&c);
     sft_pool_free(c.pool);
     free(c.values);
     free(c.operands);

@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "foreign.h"
 #include "sys.h"
+#include "url.h"
 #include <string.h>
 
 static sft_status open_stdin(const sft_open_options *options, sft_catalog **out, sft_error *err) {
@@ -39,6 +40,9 @@ static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_cata
     options.flags = flags;
     if (strcmp(operand, "-") == 0) {
         return open_stdin(&options, out, err);
+    }
+    if (cli_is_url(operand)) {
+        return cli_url_open(c, operand, &options, out, err);
     }
     const sft_status status = sft_catalog_open(out, operand, &options, err);
     return status != SFT_OK ? cli_open_foreign(c, operand, status, out, foreign, err) : SFT_OK;

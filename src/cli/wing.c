@@ -34,6 +34,13 @@ static const wing_row rows[CLI_WING_COUNT] = {
                          NULL, NULL, NULL
 #endif
     },
+    [CLI_WING_REMOTE] = {"remote", "reading from a URL",
+#if defined(SFT_WING_REMOTE_DLOPEN)
+                         NULL, SFT_WING_REMOTE_DLOPEN, "sft_remote_api_get"
+#else
+                         NULL, NULL, NULL
+#endif
+    },
 };
 
 /* Every wing's table begins so. */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_fetch.c - downloads a model, or some of its tensors. The work is the remote wing's. Read
+ * cmd.h and url.h first.
+ */
+#include "url.h"
+#include <stdio.h>
+#include <string.h>
+
+static int wanted(void *ctx, const sft_tensor *t) {
+    const cli *c = ctx;
+    const char *pattern;
+    bool found = cli_list(c, "select", 0) == NULL;
+
+    for (size_t i = 0; (pattern = cli_list(c, "select", i)) != NULL && !found; i++) {
+        found = cli_match(pattern, t->name, t->name_len);
+    }
+    for (size_t i = 0; (pattern = cli_list(c, "drop", i)) != NULL && found; i++) {
+        found = !cli_match(pattern, t->name, t->name_len);
+    }
+    return found ? 1 : 0;
+}
+
+static void print_result(cli *c, const char *operand, const char *folder,
+                         const sft_fetch_result *r) {
+    char size[32];
+    char resumed[32];
+    cli_json j;
+
+    if (c->json) {
+        cli_json_init(&j, &c->out);
+        cli_json_open(&j, '{');
+        cli_json_key(&j, "schema");
+        cli_json_u64(&j, 1);
+        cli_json_key(&j, "url");
+        cli_json_string(&j, operand);
+        cli_json_key(&j, "folder");
+        cli_json_string(&j, folder);
+        cli_json_key(&j, "files");
+        cli_json_u64(&j, r->files);
+        cli_json_key(&j, "bytes");
+        cli_json_u64(&j, r->bytes);
+        cli_json_key(&j, "resumed_bytes");
+        cli_json_u64(&j, r->resumed);
+        cli_json_key(&j, "kept_files");
+        cli_json_u64(&j, r->kept);
+        cli_json_key(&j, "verified_files");
+        cli_json_u64(&j, r->verified);
+        cli_json_close(&j, '}');
+        cli_json_newline(&j);
+        return;
+    }
+    cli_put_escaped(&c->out, folder, strlen(folder));
+    cli_printf(&c->out, ": %llu file%s, %s", (unsigned long long)r->files, r->files == 1 ? "" : "s",
+               cli_size(size, r->bytes, c->units));
+    if (r->resumed > 0) {
+        cli_printf(&c->out, ", %s of it from before", cli_size(resumed, r->resumed, c->units));
+    }
+    if (r->verified > 0) {
+        cli_printf(&c->out, ", %llu verified by SHA-256", (unsigned long long)r->verified);
+    }
+    if (r->kept > 0) {
+        cli_printf(&c->out, ", %llu there already", (unsigned long long)r->kept);
+    }
+    cli_put(&c->out, "\n", 1);
+}
+
+static void run(cli *c) {
+    const char *folder = cli_text(c, "output");
+    const char *operand = c->operands[0];
+    sft_fetch_options o;
+    sft_fetch_result r;
+    sft_error err;
+
+    if (!cli_is_url(operand)) {
+        cli_usage(c, "\"%s\" is no URL: https://, hf:// or s3:// are fetched", operand);
+        return;
+    }
+    const sft_remote_api *api = cli_url_api(c, &err);
+    if (api == NULL) {
+        cli_fail(c, operand, &err);
+        return;
+    }
+    SFT_INIT(&o);
+    if (cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL) {
+        o.wanted = wanted;
+        o.wanted_ctx = c;
+    }
+    o.control = cli_control(c, "fetch");
+    o.flags = c->force ? SFT_FETCH_REPLACE : 0;
+    const sft_status status =
+        api->fetch(c->remote, operand, folder != NULL ? folder : ".", &o, &r, &err);
+    cli_control_end(c);
+    if (status != SFT_OK) {
+        cli_fail(c, operand, &err);
+    } else {
+        print_result(c, operand, folder != NULL ? folder : ".", &r);
+    }
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR", "into this folder, made if missing (default: .)"),
+    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
+    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_fetch = {
+    .name = "fetch",
+    .operands = "URL",
+    .summary = "download a model, or some of its tensors",
+    .description =
+        "Downloads a .safetensors file, or an index with the files that it names, over several "
+        "connections. Tensors that --select and --drop choose become one new file, "
+        "model.safetensors; nothing else is downloaded.\n\n"
+        "What is under way lies beside its place as .NAME.part with a journal. After an "
+        "interruption the same command goes on from there, if the server still has the same "
+        "version; every block is checked before it is believed. Files appear when all are whole, "
+        "equal to the SHA-256 that the server tells (Hugging Face does), and on disk; the index "
+        "is the last.\n\n"
+        "URLs: https://HOST/PATH, hf://ORG/REPO[@REVISION][/FILE], s3://BUCKET/KEY. Of the "
+        "environment HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, AWS_ACCESS_KEY_ID, "
+        "AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the usual proxy variables are "
+        "obeyed.",
+    .examples = "safetensors fetch hf://org/model -o model/\n"
+                "safetensors fetch https://host/model.safetensors.index.json -o model/\n"
+                "safetensors fetch -s '*norm*' -o norms/ s3://bucket/model.safetensors",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_SIZES | CLI_WITH_REMOTE,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/clock_posix.c - clocks and a little chance. See transfer.h.
+ */
+#include "base/strmap.h"
+#include "remote/transfer.h"
+#include <time.h>
+
+uint64_t sft__now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t sft__now_seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec;
+}
+
+uint64_t sft__jitter(sft_remote *remote) {
+    const uint64_t ticket = atomic_fetch_add(&remote->ticket, 1);
+    return sft__hash(remote->secret, &ticket, sizeof ticket);
+}

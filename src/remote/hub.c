@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/hub.c - from an operand to a place: hf:// and s3:// become https URLs, the local Hugging
+ * Face cache is looked into, the environment is read for those who ask for it. Layout of that cache
+ * (huggingface_hub, "Understand caching"): models--ORG--REPO/{refs/REVISION, snapshots/COMMIT/FILE
+ * -> ../../blobs/...}.
+ */
+#include "remote/room.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- environment */
+
+static const char *variable(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static bool truth(const char *name) {
+    static const char *const yes[] = {"1", "on", "yes", "true"};
+    const char *value = variable(name);
+
+    for (size_t i = 0; value != NULL && i < 4; i++) {
+        size_t k = 0;
+        while (yes[i][k] != '\0' && (value[k] | 0x20) == (yes[i][k] | 0x20)) {
+            k++;
+        }
+        if (yes[i][k] == '\0' && value[k] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *joined(sft__arena *arena, const char *a, const char *b) {
+    const size_t len = strlen(a) + strlen(b);
+    char *text = sft__arena_alloc(arena, len + 1, 1);
+    if (text != NULL) {
+        (void)snprintf(text, len + 1, "%s%s", a, b);
+    }
+    return text;
+}
+
+/* The first line of a small file; NULL: there is none. */
+static const char *first_line(sft__arena *arena, const char *path) {
+    char text[2048];
+    FILE *f = fopen(path, "rb");
+
+    if (f == NULL) {
+        return NULL;
+    }
+    const size_t len = fread(text, 1, sizeof text - 1, f);
+    (void)fclose(f);
+    text[len] = '\0';
+    const size_t start = strspn(text, " \t\r\n");
+    const size_t n = strcspn(text + start, " \t\r\n");
+    return n > 0 ? sft__arena_copy(arena, text + start, n) : NULL;
+}
+
+static const char *hub_home(sft__arena *arena) {
+    const char *home = variable("HF_HOME");
+    if (home != NULL) {
+        return home;
+    }
+    const char *xdg = variable("XDG_CACHE_HOME");
+    if (xdg != NULL) {
+        return joined(arena, xdg, "/huggingface");
+    }
+    const char *user = variable("HOME");
+    return user != NULL ? joined(arena, user, "/.cache/huggingface") : NULL;
+}
+
+static void hub_token(sft_remote_options *o, sft__arena *arena, const char *home) {
+    if (o->hf_token != NULL || truth("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+        return;
+    }
+    o->hf_token = variable("HF_TOKEN");
+    if (o->hf_token == NULL) {
+        const char *path = variable("HF_TOKEN_PATH");
+        if (path == NULL && home != NULL) {
+            path = joined(arena, home, "/token");
+        }
+        o->hf_token = path != NULL ? first_line(arena, path) : NULL;
+    }
+}
+
+static void take(const char **field, const char *first, const char *second) {
+    if (*field == NULL) {
+        *field = variable(first);
+    }
+    if (*field == NULL && second != NULL) {
+        *field = variable(second);
+    }
+}
+
+sft_status sft__environment(sft_remote_options *o, sft__arena *arena, sft_error *err) {
+    const char *home = hub_home(arena);
+
+    take(&o->hf_endpoint, "HF_ENDPOINT", NULL);
+    hub_token(o, arena, home);
+    take(&o->hf_cache, "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");
+    if (o->hf_cache == NULL && home != NULL) {
+        o->hf_cache = joined(arena, home, "/hub");
+        if (o->hf_cache == NULL) {
+            return sft__no_memory(err, 256);
+        }
+    }
+    if (o->s3_access_key == NULL && o->s3_secret_key == NULL) {
+        take(&o->s3_access_key, "AWS_ACCESS_KEY_ID", NULL);
+        take(&o->s3_secret_key, "AWS_SECRET_ACCESS_KEY", NULL);
+        take(&o->s3_session_token, "AWS_SESSION_TOKEN", NULL);
+        if (o->s3_access_key == NULL || o->s3_secret_key == NULL) {
+            o->s3_access_key = o->s3_secret_key = o->s3_session_token = NULL;
+        }
+    }
+    take(&o->s3_region, "AWS_REGION", "AWS_DEFAULT_REGION");
+    take(&o->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+    take(&o->ca_file, "SSL_CERT_FILE", "CURL_CA_BUNDLE");
+    o->flags |= truth("HF_HUB_OFFLINE") ? SFT_REMOTE_OFFLINE : 0;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the local cache */
+
+bool sft__path_exists(const char *path) {
+    FILE *f = fopen(path, "rb"); /* opens a folder too */
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return f != NULL;
+}
+
+static bool is_commit(const char *text, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'))) {
+            return false;
+        }
+    }
+    return len == 40;
+}
+
+/* HF_CACHE/models--ORG--REPO/ */
+static void cache_repo(sft__buf *b, const char *cache, const sft__hub_url *u) {
+    sft__buf_text(b, cache);
+    sft__buf_text(b, "/");
+    sft__buf_text(b, u->kind);
+    sft__buf_text(b, "--");
+    for (size_t i = 0; i < u->repo_len; i++) {
+        sft__buf_add(b, u->repo[i] == '/' ? "--" : &u->repo[i], u->repo[i] == '/' ? 2 : 1);
+    }
+    sft__buf_text(b, "/");
+}
+
+/* The path in the snapshot of the revision: emptied again if there is none. */
+static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url *u) {
+    const sft_remote_options *o = &remote->settings.o;
+    sft__arena arena = {.allocator = remote->allocator};
+    char *commit = NULL;
+
+    if (o->hf_cache == NULL || (o->flags & SFT_REMOTE_NO_HUB_CACHE) != 0) {
+        return;
+    }
+    cache_repo(b, o->hf_cache, u);
+    const size_t repo = b->len;
+    if (is_commit(u->revision, u->revision_len)) {
+        commit = sft__arena_copy(&arena, u->revision, u->revision_len);
+    } else {
+        sft__buf_text(b, "refs/");
+        sft__buf_add(b, u->revision, u->revision_len);
+        sft__buf_add(b, "", 1);
+        const char *line = b->failed ? NULL : first_line(&arena, b->data);
+        commit = line != NULL ? sft__arena_copy(&arena, line, strlen(line)) : NULL;
+    }
+    b->len = repo;
+    if (commit != NULL && is_commit(commit, strlen(commit))) {
+        sft__buf_text(b, "snapshots/");
+        sft__buf_text(b, commit);
+        sft__buf_text(b, "/");
+        sft__buf_text(b, u->file != NULL ? u->file : "");
+        sft__buf_add(b, "", 1);
+    }
+    sft__arena_free(&arena);
+    if (b->len == repo || b->failed || !sft__path_exists(b->data)) {
+        b->len = 0;
+    }
+}
+
+/* ---------------------------------------------------------------- places */
+
+static bool is_weights(const char *file) {
+    static const char *const ends[] = {".safetensors", ".json"};
+    const size_t len = strlen(file);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t n = strlen(ends[i]);
+        if (len > n && memcmp(file + len - n, ends[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without the slashes at its end. */
+static void add_endpoint(sft__buf *b, const char *endpoint) {
+    size_t len = strlen(endpoint);
+    while (len > 0 && endpoint[len - 1] == '/') {
+        len--;
+    }
+    sft__buf_add(b, endpoint, len);
+}
+
+static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+    const sft_remote_options *o = &remote->settings.o;
+    sft__hub_url u;
+
+    if (!sft__hub_url_parse(&u, url + 5)) {
+        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                             "%.200s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]",
+                             url);
+    }
+    out->hub = true;
+    out->repository = u.file == NULL || !is_weights(u.file);
+    out->credential = o->hf_token != NULL ? SFT__BEARER : SFT__ANONYMOUS;
+    add_endpoint(&out->url, o->hf_endpoint);
+    if (strcmp(u.kind, "models") != 0) {
+        sft__buf_text(&out->url, "/");
+        sft__buf_text(&out->url, u.kind);
+    }
+    sft__buf_text(&out->url, "/");
+    sft__buf_add(&out->url, u.repo, u.repo_len);
+    sft__buf_text(&out->url, "/resolve/");
+    out->revision_at = out->url.len;
+    sft__url_encode(&out->url, u.revision, u.revision_len, false);
+    out->revision_len = out->url.len - out->revision_at;
+    sft__buf_text(&out->url, "/");
+    if (u.file != NULL) {
+        sft__url_encode(&out->url, u.file, strlen(u.file), true);
+        if (out->repository) {
+            sft__buf_text(&out->url, "/");
+        }
+    }
+    sft__buf_add(&out->url, "", 1);
+    cache_find(&out->cached, remote, &u);
+    return SFT_OK;
+}
+
+/* Amazon's own endpoint has the bucket in the host's name, where that can be a name. */
+static sft_status s3_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+    const sft_remote_options *o = &remote->settings.o;
+    const char *bucket;
+    const char *key;
+    size_t bucket_len;
+
+    if (!sft__s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
+        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                             "%.200s: not of the form s3://BUCKET/KEY", url);
+    }
+    out->credential = o->s3_access_key != NULL ? SFT__SIGV4 : SFT__ANONYMOUS;
+    if (o->s3_endpoint != NULL) {
+        add_endpoint(&out->url, o->s3_endpoint);
+        sft__buf_text(&out->url, "/");
+        sft__buf_add(&out->url, bucket, bucket_len);
+    } else {
+        const bool host =
+            memchr(bucket, '.', bucket_len) == NULL && memchr(bucket, '_', bucket_len) == NULL;
+        sft__buf_text(&out->url, "https://");
+        if (host) {
+            sft__buf_add(&out->url, bucket, bucket_len);
+            sft__buf_text(&out->url, ".");
+        }
+        sft__buf_text(&out->url, "s3.");
+        sft__url_encode(&out->url, o->s3_region, strlen(o->s3_region), false);
+        sft__buf_text(&out->url, ".amazonaws.com");
+        if (!host) {
+            sft__buf_text(&out->url, "/");
+            sft__buf_add(&out->url, bucket, bucket_len);
+        }
+    }
+    sft__buf_text(&out->url, "/");
+    sft__url_encode(&out->url, key, strlen(key), true);
+    sft__buf_add(&out->url, "", 1);
+    return SFT_OK;
+}
+
+/* A plain URL at the hub's own origin may have its token. */
+static void web_place(sft__place *out, const sft_remote *remote, const char *url) {
+    const sft_remote_options *o = &remote->settings.o;
+    sft__url there;
+    sft__url hub;
+
+    sft__buf_text(&out->url, url);
+    sft__buf_add(&out->url, "", 1);
+    if (o->hf_token != NULL && sft__url_parse(&there, url) &&
+        sft__url_parse(&hub, o->hf_endpoint) && sft__url_same_origin(&there, &hub)) {
+        out->credential = SFT__BEARER;
+    }
+}
+
+void sft__place_reset(sft__place *place) {
+    sft__buf_reset(&place->url);
+    sft__buf_reset(&place->cached);
+}
+
+sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    memset(out, 0, sizeof *out);
+    sft__buf_init(&out->url, remote->allocator);
+    sft__buf_init(&out->cached, remote->allocator);
+    if (url == NULL || sft_remote_is_url(url) == 0) {
+        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
+                             "a URL begins with https://, http://, hf:// or s3://");
+    }
+    if ((url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f') {
+        status = hub_place(out, remote, url, err);
+    } else if ((url[0] | 0x20) == 's') {
+        status = s3_place(out, remote, url, err);
+    } else {
+        web_place(out, remote, url);
+    }
+    if (status == SFT_OK && (out->url.failed || out->cached.failed)) {
+        status = sft__no_memory(err, strlen(url) + 64);
+    }
+    if (status != SFT_OK) {
+        sft__place_reset(out);
+    }
+    return status;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/object.c - one file at a server: where it is asked for, which version of it was met. Read
+ * first: room.h.
+ */
+#include "base/strmap.h"
+#include "remote/transfer.h"
+#include <string.h>
+
+sft_status sft__no_memory(sft_error *err, size_t size) {
+    return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0, "no memory for %llu bytes",
+                         (unsigned long long)size);
+}
+
+sft_status sft__object_create(sft__object **out, sft_remote *remote, const char *url,
+                              sft__credential credential, sft_error *err) {
+    const size_t size = strlen(url) + 1;
+
+    *out = NULL;
+    SFT_TRY(sft__url_allowed(remote, url, err));
+    sft__object *object = sft__alloc_zero(remote->allocator, sizeof *object);
+    char *copy = object != NULL ? sft__alloc(remote->allocator, size) : NULL;
+    if (copy == NULL || !sft__mutex_init(&object->mutex)) {
+        sft__free(remote->allocator, copy, size);
+        sft__free(remote->allocator, object, sizeof *object);
+        return sft__no_memory(err, sizeof *object);
+    }
+    memcpy(copy, url, size);
+    object->remote = remote;
+    object->url = copy;
+    object->url_size = size;
+    object->credential = credential;
+    sft__remote_hold(remote);
+    *out = object;
+    return SFT_OK;
+}
+
+void sft__object_forget_head(sft__object *object) {
+    sft__free(object->remote->allocator, object->head, object->head_room);
+    object->head = NULL;
+    object->head_len = 0;
+    object->head_room = 0;
+}
+
+void sft__object_free(sft__object *object) {
+    if (object != NULL) {
+        sft_remote *remote = object->remote;
+        sft__object_forget_head(object);
+        sft__free(remote->allocator, object->resolved, object->resolved_size);
+        sft__free(remote->allocator, object->url, object->url_size);
+        sft__mutex_reset(&object->mutex);
+        sft__free(remote->allocator, object, sizeof *object);
+        sft__remote_release(remote);
+    }
+}
+
+char *sft__object_where(sft__object *object, size_t *size, bool *redirected) {
+    sft__mutex_lock(&object->mutex);
+    const char *from = object->resolved != NULL ? object->resolved : object->url;
+    *redirected = object->resolved != NULL;
+    *size = strlen(from) + 1;
+    char *copy = sft__alloc(object->remote->allocator, *size);
+    if (copy != NULL) {
+        memcpy(copy, from, *size);
+    }
+    sft__mutex_unlock(&object->mutex);
+    return copy;
+}
+
+static void replace_resolved(sft__object *object, char *url, size_t size) {
+    sft__mutex_lock(&object->mutex);
+    sft__free(object->remote->allocator, object->resolved, object->resolved_size);
+    object->resolved = url;
+    object->resolved_size = size;
+    sft__mutex_unlock(&object->mutex);
+}
+
+void sft__object_settle(sft__object *object, const char *url) {
+    const size_t size = strlen(url) + 1;
+    char *copy = sft__alloc(object->remote->allocator, size);
+    if (copy != NULL) {
+        memcpy(copy, url, size);
+    }
+    replace_resolved(object, copy, copy != NULL ? size : 0);
+}
+
+void sft__object_unsettle(sft__object *object) {
+    replace_resolved(object, NULL, 0);
+}
+
+/* ---------------------------------------------------------------- versions */
+
+static void learn(sft__object *object, const sft__response *r, uint64_t size) {
+    const uint64_t *secret = object->remote->secret;
+    const uint64_t turned[2] = {secret[1] ^ size, secret[0]};
+    const char *version = r->etag[0] != '\0' ? r->etag : r->modified;
+
+    object->size = size;
+    memcpy(object->etag, r->etag, sizeof object->etag);
+    memcpy(object->modified, r->modified, sizeof object->modified);
+    if (object->linked_etag[0] == '\0') {
+        memcpy(object->linked_etag, r->linked_etag, sizeof object->linked_etag);
+    }
+    object->key[0] = sft__hash(secret, object->url, object->url_size);
+    object->key[1] = sft__hash(turned, version, strlen(version));
+    if (version[0] == '\0') { /* nothing tells this version from the next: not shared */
+        object->key[1] ^= atomic_fetch_add(&object->remote->ticket, 1) + 1;
+    }
+    if (object->commit[0] == '\0') {
+        memcpy(object->commit, r->commit, sizeof object->commit);
+    }
+    object->known = true;
+}
+
+sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_t size,
+                            sft_error *err) {
+    sft_status status = SFT_OK;
+
+    sft__mutex_lock(&object->mutex);
+    if (!object->known) {
+        learn(object, r, size);
+    } else if (size != object->size) {
+        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                               "the file changed at the server: it has %llu bytes, had %llu",
+                               (unsigned long long)size, (unsigned long long)object->size);
+    } else if (object->etag[0] != '\0' && r->etag[0] != '\0' &&
+               strcmp(object->etag, r->etag) != 0) {
+        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                               "the file changed at the server: its ETag is %.40s, was %.40s",
+                               r->etag, object->etag);
+    } else if (object->etag[0] == '\0' && object->modified[0] != '\0' && r->modified[0] != '\0' &&
+               strcmp(object->modified, r->modified) != 0) {
+        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                               "the file changed at the server: it is of %s, was of %s",
+                               r->modified, object->modified);
+    }
+    sft__mutex_unlock(&object->mutex);
+    return status;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/room.h - the objects of this library: the sft_remote with its settings, what is known of
+ * one file at a server, one wanted range of it. remote.c makes and ends a sft_remote; transfer.c
+ * carries out gets; source.c turns reads into gets; cache.c keeps blocks; hub.c knows Hugging Face;
+ * open.c makes catalogs; fetch.c downloads. Of curl only transfer.c knows.
+ */
+#ifndef SFT_REMOTE_ROOM_H
+#define SFT_REMOTE_ROOM_H
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "remote/response.h"
+#include "remote/url.h"
+#include <sft/extend.h>
+#include <sft/remote.h>
+#include <stdatomic.h>
+
+#define SFT_TRY(call)                                                                              \
+    do {                                                                                           \
+        const sft_status try_st = (call);                                                          \
+        if (try_st != SFT_OK) {                                                                    \
+            return try_st;                                                                         \
+        }                                                                                          \
+    } while (0)
+
+typedef struct sft__lane sft__lane;
+typedef struct sft__cache sft__cache;
+typedef struct sft__disk sft__disk;
+
+/* Options with defaults filled in; its strings are in `strings`. */
+typedef struct sft__settings {
+    sft_remote_options o;
+    sft__arena strings;
+} sft__settings;
+
+struct sft_remote {
+    const sft_allocator *allocator;
+    atomic_size_t references; /* the caller's, and one per open object */
+    sft__settings settings;
+    sft__mutex mutex; /* lanes, cache, control */
+    sft__lane *lanes; /* idle ones */
+    sft__cache *cache;
+    sft__disk *disk;    /* or NULL */
+    atomic_uint active; /* transfers under way in all lanes */
+    uint64_t secret[2]; /* of hashes and jitter */
+    atomic_uint_fast64_t ticket;
+    atomic_uint_fast64_t requests;
+    atomic_uint_fast64_t bytes;
+    atomic_uint_fast64_t retries;
+    atomic_uint_fast64_t redirects;
+    atomic_uint_fast64_t cache_hits;
+};
+
+void sft__remote_hold(sft_remote *remote);
+void sft__remote_release(sft_remote *remote);
+
+typedef enum sft__credential {
+    SFT__ANONYMOUS = 0,
+    SFT__BEARER = 1,
+    SFT__SIGV4 = 2
+} sft__credential;
+
+/* One file at a server. Facts are set by the first answer and never change after that. */
+typedef struct sft__object {
+    sft_remote *remote;
+    char *url; /* where it is asked for; credentials go to this origin alone */
+    size_t url_size;
+    sft__credential credential;
+    sft__mutex mutex; /* the rest */
+    char *resolved;   /* where redirects led the last time, or NULL */
+    size_t resolved_size;
+    bool known;
+    uint64_t size;
+    uint64_t key[2]; /* names this version of it in the caches */
+    char etag[SFT__ETAG_MAX + 1];
+    char modified[40];
+    char linked_etag[SFT__ETAG_MAX + 1];
+    char commit[65]; /* of the hub */
+    /* The beginning, as far as it was fetched at opening; freed by sft__object_forget_head. */
+    uint8_t *head;
+    size_t head_len;
+    size_t head_room;
+} sft__object;
+
+/* url: copied. */
+sft_status sft__object_create(sft__object **out, sft_remote *remote, const char *url,
+                              sft__credential credential, sft_error *err);
+void sft__object_free(sft__object *object); /* NULL is fine */
+
+/* Bytes of an object that are wanted. */
+typedef struct sft__get {
+    sft__object *object;
+    uint64_t offset;
+    uint64_t size;
+    bool first; /* the object is not known yet; it may be shorter than offset + size */
+    bool bulk;  /* long: a connection of its own rather than a part of one */
+    /* Takes bytes as they come, ascending. Other than SFT_OK ends the get with this and *err. */
+    sft_status (*put)(void *ctx, uint64_t offset, const uint8_t *data, size_t size, sft_error *err);
+    void *ctx;
+    /* Called when it has ended, whatever the result; may be NULL. */
+    void (*ended)(struct sft__get *get);
+    /* Results. got < size only with first. */
+    uint64_t got;
+    sft_status status;
+    sft_error err;
+} sft__get;
+
+/* Carries the gets out, up to `most` (0: settings.connections) at once, and returns when all have
+ * ended. The status is that of the first that failed, in the order of the array. control may be
+ * NULL. all: the failure of one does not stop the others. */
+sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_t most, bool all,
+                         const sft_control *control, sft_error *err);
+void sft__lanes_free(sft_remote *remote);
+
+/* Facts from the first good answer, or a comparison with them. */
+sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_t size,
+                            sft_error *err);
+
+/* ---------------------------------------------------------------- source.c */
+
+/* A source over an object; the object is taken over if this succeeds. Its size must be known. */
+sft_status sft__source_over(sft_source **out, sft__object *object, sft_error *err);
+/* Reads through the object's head and the caches. */
+sft_status sft__object_read_many(sft__object *object, const sft_io_range *ranges, size_t count,
+                                 sft_io_done done, void *done_ctx, const sft_control *control,
+                                 sft_error *err);
+
+/* The beginnings of objects that are not known yet, all at once: first_bytes, or `first` if that is
+ * not 0. headers: of safetensors files, also the rest of each header, up to `limit` bytes. Each
+ * object's own result is in statuses[i], whose HTTP status in https[i] (may be NULL); err: of the
+ * first that failed. */
+sft_status sft__objects_begin(sft__object *const *objects, size_t count, size_t first, bool headers,
+                              uint64_t limit, sft_status *statuses, int32_t *https, sft_error *err);
+void sft__object_forget_head(sft__object *object);
+
+/* ---------------------------------------------------------------- cache.c */
+
+enum { SFT__BLOCK = 16 << 10 };
+
+sft_status sft__cache_create(sft__cache **out, uint64_t bytes, const sft_allocator *allocator,
+                             sft_error *err);
+void sft__cache_free(sft__cache *cache);
+/* Copies block `index` of the version `key` to dst (size bytes: SFT__BLOCK, less at the end of the
+ * file). */
+bool sft__cache_get(sft__cache *cache, const uint64_t key[2], uint64_t index, uint8_t *dst,
+                    size_t size);
+void sft__cache_put(sft__cache *cache, const uint64_t key[2], uint64_t index, const uint8_t *data,
+                    size_t size);
+
+/* ---------------------------------------------------------------- hub.c */
+
+/* Fills what is NULL or 0 in the options from the environment. Strings go to the arena. */
+sft_status sft__environment(sft_remote_options *o, sft__arena *arena, sft_error *err);
+
+/* An operand: where its parts are. */
+typedef struct sft__place {
+    sft__buf url;    /* NUL-terminated */
+    sft__buf cached; /* path of the same in the local cache, NUL-terminated; length 0: not there */
+    sft__credential credential;
+    bool repository; /* no file was named: url and cached are those of a folder, ending in '/' */
+    bool hub;
+    size_t revision_at; /* of the hub: where the revision stands in the URL */
+    size_t revision_len;
+} sft__place;
+sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url, sft_error *err);
+void sft__place_reset(sft__place *place);
+/* May this URL be asked at all: http only to this machine or if allowed. */
+sft_status sft__url_allowed(const sft_remote *remote, const char *url, sft_error *err);
+
+/* Is there a regular file (folder: any)? */
+bool sft__path_exists(const char *path);
+
+/* ---------------------------------------------------------------- open.c */
+
+/* A file of a model: from the local cache, or an object at a server; exactly one of the two. */
+typedef struct sft__part {
+    const char *name; /* relative to the place */
+    sft_source *local;
+    sft__object *object;
+} sft__part;
+
+/* Finds the files called `names` beside the place and begins all that are not in the local cache.
+ * Those that are nowhere (HTTP 404) stay empty. */
+sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__place *place,
+                           const char *const *names, size_t count, bool headers, uint64_t limit,
+                           sft_error *err);
+void sft__parts_reset(sft__part *parts, size_t count);
+/* The file that the place names, or the one that is the model of the repository: parts[0]. The
+ * place is then that of the file, with the commit that the hub told instead of a branch. */
+sft_status sft__place_begin(sft__place *place, sft__part *part, sft_remote *remote, uint64_t limit,
+                            sft_error *err);
+/* Takes the part's source out; the object goes into it. */
+sft_status sft__part_source(sft__part *part, sft_source **out, sft_error *err);
+
+/* What a URL led to. The objects belong to the sources, those to the catalog. */
+typedef struct sft__opened_file {
+    const char *name; /* relative to the place */
+    sft_source *source;
+    sft__object *object; /* NULL: from the local cache */
+} sft__opened_file;
+
+typedef struct sft__opened {
+    sft_catalog *catalog;
+    sft_source *index; /* NULL: there is none */
+    sft__object *index_object;
+    sft__opened_file *files;
+    size_t count;
+    size_t room;
+    sft__arena names;
+    sft__place place;
+} sft__opened;
+sft_status sft__open(sft__opened *out, sft_remote *remote, const char *url,
+                     const sft_open_options *options, sft_error *err);
+void sft__opened_reset(sft__opened *opened, sft_remote *remote);
+
+sft_status sft__no_memory(sft_error *err, size_t size);
+
+#endif

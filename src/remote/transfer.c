@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/transfer.c - gets become requests: one lane (a curl multi handle with its connections)
+ * belongs to one calling thread at a time, runs up to some number of exchanges and returns when all
+ * gets have ended. An exchange is one get with its redirects, retries and waits. An answer is
+ * judged when its head is complete, before a byte of its body is taken (judge.c). Read first:
+ * room.h.
+ */
+#include "remote/transfer.h"
+#include "base/checked.h"
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SPARE_MAX = 64,
+    HEAD_MAX = 64 << 10,
+    DROP_MAX = 64 << 10,
+    POLL_MS = 50,
+    PROGRESS = 256 << 10
+};
+
+struct sft__lane {
+    sft__lane *next;
+    CURLM *multi;
+    CURL *spare[SPARE_MAX];
+    size_t spare_count;
+};
+
+typedef struct batch {
+    sft_remote *remote;
+    sft__lane *lane;
+    sft__get *gets;
+    size_t count;
+    size_t next; /* to be begun */
+    size_t most;
+    bool all;
+    const sft_control *control;
+    sft__exchange *exchanges; /* slots */
+    size_t slots;
+    size_t busy;
+    bool stop; /* begin nothing more */
+    sft_status stop_status;
+} batch;
+
+/* ---------------------------------------------------------------- lanes */
+
+static void lane_free(sft__lane *lane, const sft_allocator *a) {
+    for (size_t i = 0; i < lane->spare_count; i++) {
+        curl_easy_cleanup(lane->spare[i]);
+    }
+    if (lane->multi != NULL) {
+        (void)curl_multi_cleanup(lane->multi);
+    }
+    sft__free(a, lane, sizeof *lane);
+}
+
+void sft__lanes_free(sft_remote *remote) {
+    while (remote->lanes != NULL) {
+        sft__lane *lane = remote->lanes;
+        remote->lanes = lane->next;
+        lane_free(lane, remote->allocator);
+    }
+}
+
+static sft__lane *lane_take(sft_remote *remote) {
+    sft__mutex_lock(&remote->mutex);
+    sft__lane *lane = remote->lanes;
+    if (lane != NULL) {
+        remote->lanes = lane->next;
+    }
+    sft__mutex_unlock(&remote->mutex);
+    if (lane == NULL) {
+        lane = sft__alloc_zero(remote->allocator, sizeof *lane);
+        if (lane == NULL) {
+            return NULL;
+        }
+        lane->multi = curl_multi_init();
+        if (lane->multi == NULL) {
+            lane_free(lane, remote->allocator);
+            return NULL;
+        }
+        (void)curl_multi_setopt(lane->multi, CURLMOPT_MAXCONNECTS, 64L);
+        (void)curl_multi_setopt(lane->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+    }
+    return lane;
+}
+
+static void lane_give(sft_remote *remote, sft__lane *lane) {
+    sft__mutex_lock(&remote->mutex);
+    lane->next = remote->lanes;
+    remote->lanes = lane;
+    sft__mutex_unlock(&remote->mutex);
+}
+
+/* ---------------------------------------------------------------- callbacks of curl */
+
+static size_t on_head(char *line, size_t one, size_t len, void *ctx) {
+    sft__exchange *x = ctx;
+    (void)one;
+    if (x->body) { /* trailers */
+        return len;
+    }
+    sft__response_line(&x->response, line, len);
+    if (x->response.head_bytes > HEAD_MAX) {
+        x->response.fault = "its head is longer than 64 KiB";
+        return 0;
+    }
+    if (x->response.complete && x->response.status >= 200) {
+        x->body = true;
+        sft__exchange_judge(x);
+        if (x->verdict == SFT__FAIL) {
+            return 0;
+        }
+    } else if (x->response.complete) { /* 1xx: the answer is still to come */
+        const uint64_t head = x->response.head_bytes;
+        sft__response_init(&x->response);
+        x->response.head_bytes = head;
+    }
+    return len;
+}
+
+static size_t on_body(char *data, size_t one, size_t len, void *ctx) {
+    sft__exchange *x = ctx;
+    size_t n = len;
+    (void)one;
+
+    atomic_fetch_add_explicit(&x->get->object->remote->bytes, len, memory_order_relaxed);
+    x->window_bytes += len;
+    if (x->verdict != SFT__TAKE) {
+        x->dropped += len;
+        x->enough = x->dropped > DROP_MAX;
+        return x->enough ? 0 : len;
+    }
+    if (x->skip > 0) {
+        const size_t skip = x->skip < n ? (size_t)x->skip : n;
+        x->skip -= skip;
+        data += skip;
+        n -= skip;
+    }
+    const uint64_t end = x->get->offset + x->get->size;
+    n = n < end - x->at ? n : (size_t)(end - x->at);
+    if (n > 0) {
+        x->get->status = x->get->put(x->get->ctx, x->at, (const uint8_t *)data, n, &x->get->err);
+        if (x->get->status != SFT_OK) {
+            x->verdict = SFT__FAIL;
+            return 0;
+        }
+        x->at += n;
+        x->get->got += n;
+        x->progress += n;
+    }
+    if (x->at == end && n < len) { /* the rest is not wanted */
+        x->enough = true;
+        return 0;
+    }
+    x->enough = x->at == end;
+    return len;
+}
+
+/* ---------------------------------------------------------------- one request */
+
+static CURL *easy_take(sft__lane *lane) {
+    if (lane->spare_count > 0) {
+        CURL *easy = lane->spare[--lane->spare_count];
+        curl_easy_reset(easy);
+        return easy;
+    }
+    return curl_easy_init();
+}
+
+static void easy_give(sft__lane *lane, CURL *easy) {
+    if (lane->spare_count < SPARE_MAX) {
+        lane->spare[lane->spare_count++] = easy;
+    } else {
+        curl_easy_cleanup(easy);
+    }
+}
+
+static bool header_add(struct curl_slist **list, const char *name, const char *value) {
+    char line[1200];
+    const int n = snprintf(line, sizeof line, "%s: %s", name, value);
+    struct curl_slist *longer =
+        n > 0 && (size_t)n < sizeof line ? curl_slist_append(*list, line) : NULL;
+    if (longer == NULL) {
+        return false;
+    }
+    *list = longer;
+    return true;
+}
+
+static bool set_credentials(sft__exchange *x, CURL *easy, struct curl_slist **headers) {
+    const sft_remote_options *o = &x->get->object->remote->settings.o;
+    char text[1100];
+
+    x->sent_credential = false;
+    if (x->get->object->credential == SFT__ANONYMOUS || !sft__exchange_at_home(x)) {
+        return true;
+    }
+    x->sent_credential = true;
+    if (x->get->object->credential == SFT__BEARER) {
+        const int n = snprintf(text, sizeof text, "Bearer %s", o->hf_token);
+        return n > 0 && (size_t)n < sizeof text && header_add(headers, "Authorization", text);
+    }
+    int n = snprintf(text, sizeof text, "aws:amz:%s:s3", o->s3_region);
+    if (n < 0 || (size_t)n >= sizeof text ||
+        curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, text) != CURLE_OK) {
+        return false;
+    }
+    /* set apart, so that a colon in either is no matter */
+    if (curl_easy_setopt(easy, CURLOPT_USERNAME, o->s3_access_key) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_PASSWORD, o->s3_secret_key) != CURLE_OK) {
+        return false;
+    }
+    return o->s3_session_token == NULL ||
+           header_add(headers, "x-amz-security-token", o->s3_session_token);
+}
+
+static bool set_headers(sft__exchange *x, CURL *easy, struct curl_slist **headers) {
+    sft__object *object = x->get->object;
+    char range[64];
+
+    (void)snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)x->at,
+                   (unsigned long long)(x->get->offset + x->get->size - 1));
+    bool good = curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK &&
+                header_add(headers, "Accept-Encoding", "identity") &&
+                set_credentials(x, easy, headers);
+    sft__mutex_lock(&object->mutex);
+    if (good && object->known && sft__etag_strong(object->etag)) {
+        good = header_add(headers, "If-Range", object->etag);
+    }
+    sft__mutex_unlock(&object->mutex);
+    return good && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) == CURLE_OK;
+}
+
+static bool set_network(const sft__exchange *x, CURL *easy) {
+    const sft_remote_options *o = &x->get->object->remote->settings.o;
+    bool good = true;
+
+    good &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, x->get->bulk ? 262144L : 65536L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                             x->get->bulk ? (long)CURL_HTTP_VERSION_1_1
+                                          : (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PIPEWAIT, x->get->bulk ? 0L : 1L) == CURLE_OK;
+    good &=
+        curl_easy_setopt(easy, CURLOPT_USERAGENT, "libsafetensors/" SFT_VERSION_STRING) == CURLE_OK;
+    if (o->ca_file != NULL) {
+        good &= curl_easy_setopt(easy, CURLOPT_CAINFO, o->ca_file) == CURLE_OK;
+    }
+    if (o->proxy != NULL ||
+        (o->flags & SFT_REMOTE_ENVIRONMENT) == 0) { /* "" keeps curl off its own */
+        good &= curl_easy_setopt(easy, CURLOPT_PROXY, o->proxy != NULL ? o->proxy : "") == CURLE_OK;
+    }
+    return good;
+}
+
+/* Begins a request for what is still wanted. False: no memory. */
+static bool request_begin(batch *b, sft__exchange *x) {
+    CURL *easy = easy_take(b->lane);
+    struct curl_slist *headers = NULL;
+
+    if (easy == NULL) {
+        return false;
+    }
+    sft__response_init(&x->response);
+    x->verdict = SFT__DROP;
+    x->body = false;
+    x->enough = false;
+    x->skip = 0;
+    x->dropped = 0;
+    x->waiting = false;
+    x->window_bytes = 0;
+    x->window_begin = sft__now_ms();
+    x->reason[0] = '\0';
+    bool good = set_network(x, easy) && set_headers(x, easy, &headers);
+    good = good && curl_easy_setopt(easy, CURLOPT_URL, x->url) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->reason) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_HEADERDATA, x) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_WRITEDATA, x) == CURLE_OK;
+    good = good && curl_easy_setopt(easy, CURLOPT_PRIVATE, x) == CURLE_OK;
+    good = good && curl_multi_add_handle(b->lane->multi, easy) == CURLM_OK;
+    if (!good) {
+        curl_slist_free_all(headers);
+        curl_easy_cleanup(easy);
+        return false;
+    }
+    atomic_fetch_add_explicit(&b->remote->requests, 1, memory_order_relaxed);
+    x->easy = easy;
+    x->headers = headers;
+    return true;
+}
+
+static void request_end(batch *b, sft__exchange *x) {
+    if (x->easy != NULL) {
+        (void)curl_multi_remove_handle(b->lane->multi, x->easy);
+        easy_give(b->lane, x->easy);
+        curl_slist_free_all(x->headers);
+        x->easy = NULL;
+        x->headers = NULL;
+    }
+}
+
+/* ---------------------------------------------------------------- one exchange */
+
+static void exchange_end(batch *b, sft__exchange *x, sft_status status) {
+    sft__get *get = x->get;
+
+    request_end(b, x);
+    get->status = status;
+    if (status == SFT_OK && x->moved) {
+        sft__object_settle(get->object, x->url);
+    }
+    sft__free(b->remote->allocator, x->url, x->url_size);
+    x->url = NULL;
+    x->get = NULL;
+    b->busy--;
+    if (status != SFT_OK && !b->all && !b->stop) {
+        b->stop = true;
+        b->stop_status = SFT_E_CANCELLED;
+    }
+    if (get->ended != NULL) {
+        get->ended(get);
+    }
+}
+
+static void exchange_no_memory(batch *b, sft__exchange *x) {
+    const sft_status status = sft__no_memory(&x->get->err, x->url_size);
+    exchange_end(b, x, status);
+}
+
+static void exchange_begin(batch *b, sft__exchange *x, sft__get *get) {
+    memset(x, 0, sizeof *x);
+    x->get = get;
+    x->at = get->offset;
+    x->begun = sft__now_ms();
+    get->got = 0;
+    get->status = SFT_OK;
+    b->busy++;
+    x->url = sft__object_where(get->object, &x->url_size, &x->cached_redirect);
+    if (x->url == NULL || !request_begin(b, x)) {
+        exchange_no_memory(b, x);
+    }
+}
+
+/* Again, now or after a while: at = get->offset + get->got. */
+static void exchange_again(batch *b, sft__exchange *x, uint64_t wait_ms) {
+    request_end(b, x);
+    if (wait_ms > 0) {
+        x->waiting = true;
+        x->wait_until = sft__now_ms() + wait_ms;
+    } else if (!request_begin(b, x)) {
+        exchange_no_memory(b, x);
+    }
+}
+
+static void exchange_retry(batch *b, sft__exchange *x) {
+    const sft_remote_options *o = &b->remote->settings.o;
+    const uint64_t asked = sft__retry_after_ms(&x->response, sft__now_seconds());
+    const uint64_t now = sft__now_ms();
+    uint64_t wait = (uint64_t)o->backoff_ms << (x->tries < 10 ? x->tries : 10);
+
+    if (x->progress >= PROGRESS) { /* it does get on: count from here */
+        x->tries = 0;
+        x->begun = now;
+        x->progress = 0;
+        wait = o->backoff_ms;
+    }
+    wait = wait / 2 + sft__jitter(b->remote) % (wait / 2 + 1);
+    wait = asked > wait ? asked : wait;
+    const uint64_t used = now - x->begun;
+    if (x->tries >= o->retries || used >= o->deadline_ms || wait >= o->deadline_ms - used) {
+        if (asked > 0 && wait >= o->deadline_ms - (used < o->deadline_ms ? used : o->deadline_ms)) {
+            sft__exchange_note(x, "the server asks to wait longer than the deadline allows");
+        }
+        exchange_end(b, x, sft__exchange_fail(x));
+        return;
+    }
+    x->tries++;
+    atomic_fetch_add_explicit(&b->remote->retries, 1, memory_order_relaxed);
+    exchange_again(b, x, wait);
+}
+
+static void exchange_redirect(batch *b, sft__exchange *x) {
+    const char *to = NULL;
+
+    (void)curl_easy_getinfo(x->easy, CURLINFO_REDIRECT_URL, &to);
+    const sft_status status = sft__exchange_follow(x, to);
+    if (status != SFT_OK) {
+        exchange_end(b, x, status);
+        return;
+    }
+    atomic_fetch_add_explicit(&b->remote->redirects, 1, memory_order_relaxed);
+    exchange_again(b, x, 0);
+}
+
+/* A request has come to its end in whatever way. */
+static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
+    const bool cut = code == CURLE_WRITE_ERROR && x->enough;
+
+    if (x->verdict == SFT__FAIL) {
+        exchange_end(b, x, x->get->status != SFT_OK ? x->get->status : sft__exchange_fail(x));
+    } else if (code == CURLE_OUT_OF_MEMORY) {
+        exchange_no_memory(b, x);
+    } else if (!x->body || (code != CURLE_OK && !cut && x->verdict == SFT__TAKE)) {
+        if (x->response.fault != NULL) {
+            sft__exchange_fault(x, x->response.fault);
+            exchange_end(b, x, sft__exchange_fail(x));
+            return;
+        }
+        sft__exchange_broken(x, (int)code, curl_easy_strerror(code));
+        if (sft__exchange_hopeless((int)code)) {
+            exchange_end(b, x, sft__exchange_fail(x));
+        } else {
+            exchange_retry(b, x);
+        }
+    } else if (x->verdict == SFT__TAKE) {
+        if (sft__exchange_whole(x)) {
+            exchange_end(b, x, x->get->status != SFT_OK ? x->get->status : SFT_OK);
+        } else {
+            exchange_retry(b, x);
+        }
+    } else if (x->verdict == SFT__REDIRECT) {
+        exchange_redirect(b, x);
+    } else if (x->verdict ==
+               SFT__HOME) { /* what a redirect led to is gone: ask at home once more */
+        if (sft__exchange_go_home(x)) {
+            exchange_again(b, x, 0);
+        } else {
+            exchange_no_memory(b, x);
+        }
+    } else if (x->verdict == SFT__DONE) {
+        exchange_end(b, x, SFT_OK);
+    } else {
+        exchange_retry(b, x);
+    }
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+static bool asked_to_stop(const batch *b) {
+    static const sft_progress nothing = {0, 0};
+    const sft_control *own = b->remote->settings.o.control;
+    int stop = b->control != NULL && b->control->poll != NULL &&
+               b->control->poll(b->control->ctx, &nothing) != 0;
+
+    if (!stop && own != NULL && own->poll != NULL) { /* never from two threads at once */
+        sft__mutex_lock(&b->remote->mutex);
+        stop = own->poll(own->ctx, &nothing) != 0;
+        sft__mutex_unlock(&b->remote->mutex);
+    }
+    return stop != 0;
+}
+
+/* May one more be begun, with those of all other threads counted? One may always. */
+static bool may_begin(const batch *b) {
+    if (b->stop || b->next == b->count || b->busy == b->slots) {
+        return false;
+    }
+    return b->busy == 0 || atomic_load_explicit(&b->remote->active, memory_order_relaxed) < b->most;
+}
+
+static sft__exchange *free_slot(batch *b) {
+    for (size_t i = 0; i < b->slots; i++) {
+        if (b->exchanges[i].get == NULL) {
+            return &b->exchanges[i];
+        }
+    }
+    return NULL;
+}
+
+/* Ends what stalls, wakes what has waited; returns how long nothing of the kind will happen. */
+static int look_after(batch *b) {
+    const sft_remote_options *o = &b->remote->settings.o;
+    const uint64_t now = sft__now_ms();
+    uint64_t soon = POLL_MS;
+
+    for (size_t i = 0; i < b->slots; i++) {
+        sft__exchange *x = &b->exchanges[i];
+        if (x->get == NULL) {
+            continue;
+        }
+        if (x->waiting) {
+            if (b->stop) {
+                exchange_end(b, x, sft__exchange_stopped(x, b->stop_status));
+            } else if (now >= x->wait_until) {
+                exchange_again(b, x, 0);
+            } else {
+                soon = x->wait_until - now < soon ? x->wait_until - now : soon;
+            }
+        } else if (now - x->window_begin >= o->stall_ms) {
+            if (x->window_bytes < o->stall_bytes) {
+                sft__exchange_stalled(x);
+                exchange_retry(b, x);
+                continue;
+            }
+            x->window_begin = now;
+            x->window_bytes = 0;
+        }
+    }
+    return (int)(soon > 0 ? soon : 1);
+}
+
+static void collect(batch *b) {
+    int left;
+    const CURLMsg *m;
+
+    while ((m = curl_multi_info_read(b->lane->multi, &left)) != NULL) {
+        char *x = NULL;
+        if (m->msg == CURLMSG_DONE) {
+            const CURLcode code = m->data.result;
+            (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
+            exchange_step(b, (sft__exchange *)(void *)x, code);
+        }
+    }
+}
+
+static void stop_all(batch *b) {
+    for (size_t i = 0; i < b->slots; i++) {
+        if (b->exchanges[i].get != NULL) {
+            exchange_end(b, &b->exchanges[i],
+                         sft__exchange_stopped(&b->exchanges[i], b->stop_status));
+        }
+    }
+}
+
+static void run(batch *b) {
+    while (b->busy > 0 || (b->next < b->count && !b->stop)) {
+        size_t before = b->busy;
+        int running;
+        while (may_begin(b)) {
+            exchange_begin(b, free_slot(b), &b->gets[b->next++]);
+        }
+        atomic_fetch_add_explicit(&b->remote->active, (unsigned)(b->busy - before),
+                                  memory_order_relaxed);
+        before = b->busy;
+        if (curl_multi_perform(b->lane->multi, &running) != CURLM_OK) {
+            b->stop = true;
+            b->stop_status = SFT_E_NOMEM;
+        }
+        collect(b);
+        const int wait = look_after(b);
+        if (!b->stop && asked_to_stop(b)) {
+            b->stop = true;
+            b->stop_status = SFT_E_CANCELLED;
+        }
+        if (b->stop) {
+            stop_all(b);
+        }
+        atomic_fetch_sub_explicit(&b->remote->active, (unsigned)(before - b->busy),
+                                  memory_order_relaxed);
+        if (b->busy > 0 && b->busy == before) {
+            (void)curl_multi_poll(b->lane->multi, NULL, 0, wait, NULL);
+        }
+    }
+}
+
+/* What was never begun ends too. */
+static void end_rest(batch *b) {
+    for (; b->next < b->count; b->next++) {
+        sft__get *get = &b->gets[b->next];
+        get->got = 0;
+        get->status = sft_error_set(&get->err, SFT_E_CANCELLED, 0, get->offset, NULL, 0,
+                                    "not read: another range of the batch failed");
+        if (get->ended != NULL) {
+            get->ended(get);
+        }
+    }
+}
+
+/* Those that failed by themselves come before those that were stopped because of them. */
+static sft_status result(const batch *b, sft_error *err) {
+    const sft__get *worst = NULL;
+    for (size_t i = 0; i < b->count; i++) {
+        const sft__get *get = &b->gets[i];
+        if (get->status != SFT_OK && (worst == NULL || (worst->status == SFT_E_CANCELLED &&
+                                                        get->status != SFT_E_CANCELLED))) {
+            worst = get;
+        }
+    }
+    if (worst == NULL) {
+        return SFT_OK;
+    }
+    if (err != NULL) {
+        *err = worst->err;
+    }
+    return worst->status;
+}
+
+sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_t most, bool all,
+                         const sft_control *control, sft_error *err) {
+    batch b = {.remote = remote, .gets = gets, .count = count, .all = all, .control = control};
+
+    if (count == 0) {
+        return SFT_OK;
+    }
+    b.most = most != 0 ? most : remote->settings.o.connections;
+    b.slots = b.most < count ? b.most : count;
+    b.exchanges = sft__alloc_zero(remote->allocator, b.slots * sizeof *b.exchanges);
+    b.lane = b.exchanges != NULL ? lane_take(remote) : NULL;
+    if (b.lane == NULL) {
+        sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
+        end_rest(&b);
+        return sft__no_memory(err, sizeof *b.exchanges);
+    }
+    run(&b);
+    end_rest(&b);
+    lane_give(remote, b.lane);
+    sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
+    return result(&b, err);
+}

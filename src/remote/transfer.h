@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/transfer.h - an exchange: one get on its way, with redirects, retries and waits.
+ * transfer.c moves it, judge.c decides what an answer means. Read first: room.h.
+ */
+#ifndef SFT_REMOTE_TRANSFER_H
+#define SFT_REMOTE_TRANSFER_H
+
+#include "remote/room.h"
+
+/* What becomes of an answer, known when its head is complete. */
+typedef enum sft__verdict {
+    SFT__DROP = 0, /* its body is not wanted; try again */
+    SFT__TAKE,     /* its body is what was asked for */
+    SFT__DONE,     /* nothing more is to come */
+    SFT__REDIRECT,
+    SFT__HOME, /* the address from a redirect is no longer good */
+    SFT__FAIL  /* the exchange ends with failure_status */
+} sft__verdict;
+
+typedef struct sft__exchange {
+    sft__get *get; /* NULL: this slot is free */
+    char *url;     /* where it is asked now */
+    size_t url_size;
+    void *easy;
+    struct curl_slist *headers;
+    sft__response response;
+    sft__verdict verdict;
+    bool body;            /* the head is complete and was judged */
+    bool enough;          /* all that is wanted came: the connection may be cut */
+    bool waiting;         /* for wait_until */
+    bool moved;           /* url is not the object's own */
+    bool cached_redirect; /* url comes from an earlier redirect and may be out of date */
+    bool sent_credential;
+    uint64_t at;   /* next byte wanted */
+    uint64_t skip; /* bytes of the body before it */
+    uint64_t dropped;
+    uint64_t progress; /* since the last retry that counted */
+    uint64_t begun;    /* all times in milliseconds of a clock that never jumps */
+    uint64_t wait_until;
+    uint64_t window_begin; /* of the measurement of stalls */
+    uint64_t window_bytes;
+    uint32_t tries;
+    uint32_t redirects;
+    sft_status failure_status;
+    int32_t failure_sys;
+    char failure[200]; /* what went wrong last; the URL and the range are added */
+    char reason[256];  /* curl's words */
+} sft__exchange;
+
+void sft__exchange_judge(sft__exchange *x);
+/* Is url of the origin that credentials are meant for? */
+bool sft__exchange_at_home(const sft__exchange *x);
+/* To where a redirect leads, if that is allowed. Fills the get's error. */
+sft_status sft__exchange_follow(sft__exchange *x, const char *to);
+/* Back to the object's own URL. False: no memory. */
+bool sft__exchange_go_home(sft__exchange *x);
+/* The body ended: is everything there? If not, why is noted. */
+bool sft__exchange_whole(sft__exchange *x);
+void sft__exchange_broken(sft__exchange *x, int code, const char *text);
+bool sft__exchange_hopeless(int code); /* a curl code that another try will not change */
+void sft__exchange_stalled(sft__exchange *x);
+void sft__exchange_fault(sft__exchange *x, const char *fault);
+void sft__exchange_note(sft__exchange *x, const char *more);
+/* Makes the get's error out of what went wrong last; returns its status. */
+sft_status sft__exchange_fail(sft__exchange *x);
+sft_status sft__exchange_stopped(sft__exchange *x, sft_status status);
+
+/* ---------------------------------------------------------------- object.c */
+
+/* A copy of where the object is to be asked for. NULL: no memory. */
+char *sft__object_where(sft__object *object, size_t *size, bool *redirected);
+/* Remembers where redirects led; no memory: forgets it. */
+void sft__object_settle(sft__object *object, const char *url);
+void sft__object_unsettle(sft__object *object);
+
+/* ---------------------------------------------------------------- clock_posix.c */
+
+uint64_t sft__now_ms(void);      /* never jumps */
+uint64_t sft__now_seconds(void); /* since 1970 */
+uint64_t sft__jitter(sft_remote *remote);
+
+#endif
