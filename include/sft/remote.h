@@ -41,7 +41,7 @@ typedef struct sft_remote sft_remote;
  * looked at. */
 #define SFT_REMOTE_ENVIRONMENT 1u
 #define SFT_REMOTE_ALLOW_HTTP 2u   /* http:// to any host */
-#define SFT_REMOTE_OFFLINE 4u      /* hf:// from the local cache alone; everything else is SFT_E_STATE */
+#define SFT_REMOTE_OFFLINE 4u      /* hf:// from the local cache alone; everything else is SFT_E_HTTP */
 #define SFT_REMOTE_NO_HUB_CACHE 8u /* do not look into the local Hugging Face cache */
 
 typedef struct sft_remote_options {
@@ -86,8 +86,8 @@ SFT_API int sft_remote_is_url(const char *text);
 
 /* A catalog over what the URL names. Headers of many files are fetched at once: two round trips for an
  * index and its shards, three where headers are longer than first_bytes.
- * Errors: those of sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came), SFT_E_CHANGED,
- * SFT_E_PATH (a URL or redirect that is refused), SFT_E_STATE (offline), SFT_E_CANCELLED. */
+ * Errors: those of sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came, or offline), SFT_E_CHANGED,
+ * SFT_E_PATH (a URL or redirect that is refused), SFT_E_CANCELLED. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_open(sft_catalog **out, sft_remote *remote,
                                                          const char *url,
                                                          const sft_open_options *options,

@@ -555,7 +555,8 @@ const cli_command cli_cmd_check = {
                 "safetensors check --strict ~/models\n"
                 "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES | CLI_WITH_IMPORT,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES |
+              CLI_WITH_IMPORT,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -336,7 +336,8 @@ const cli_command cli_cmd_get = {
                 "safetensors get model/ 'h.0.attn.weight[:, :768]' --dtype F32 -o q.npy\n"
                 "safetensors get model.safetensors 'wte.weight[42]' -o - | od -t f4",
     .options = options,
-    .common = CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_IMPORT,
+    .common = CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
+              CLI_WITH_IMPORT,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -335,7 +335,8 @@ const cli_command cli_cmd_show = {
                 "safetensors show model.safetensors 'norm.weight[:8]' # the first eight values\n"
                 "safetensors show model.safetensors # header and metadata",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES | CLI_WITH_IMPORT,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES |
+              CLI_WITH_IMPORT,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -328,7 +328,8 @@ const cli_command cli_cmd_verify = {
                 "safetensors verify model.safetensors # later, as often as you like\n"
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
+              CLI_WITH_SIZES,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

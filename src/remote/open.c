@@ -60,6 +60,9 @@ static sft_status part_object(sft__part *part, sft_remote *remote, const sft__pl
     sft__buf url;
     sft_status status;
 
+    if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) { /* as if it were not there */
+        return SFT_OK;
+    }
     sft__buf_init(&url, remote->allocator);
     sft__url_beside(&url, place->url.data, part->name);
     sft__buf_add(&url, "", 1);
@@ -67,9 +70,6 @@ static sft_status part_object(sft__part *part, sft_remote *remote, const sft__pl
                  ? sft__no_memory(err, place->url.len + strlen(part->name))
                  : sft__object_create(&part->object, remote, url.data, place->credential, err);
     sft__buf_reset(&url);
-    if (status == SFT_E_STATE) { /* offline: as if it were not there */
-        status = SFT_OK;
-    }
     return status;
 }
 
@@ -204,7 +204,7 @@ static sft_status choose(sft__place *place, sft__part *part, sft_remote *remote,
         sft__url_show(shown, sizeof shown, place->url.data);
         const bool offline = (remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0;
         return sft_error_set(
-            err, offline ? SFT_E_STATE : SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
+            err, SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
             offline ? "%s: offline, and not in the local cache"
                     : "%s: has neither model.safetensors nor an index for it; name a file",
             shown);

@@ -133,7 +133,7 @@ sft_status sft__url_allowed(const sft_remote *remote, const char *url, sft_error
                              "%s: http is allowed to this machine only; use https", shown);
     }
     if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) {
-        return sft_error_set(err, SFT_E_STATE, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_HTTP, 0, SFT_NO_OFFSET, NULL, 0,
                              "%s: offline, and not in the local cache", shown);
     }
     return SFT_OK;

@@ -29,7 +29,7 @@ typedef struct sft__staging {
 } sft__staging;
 
 /* Makes the folders of `name` below `folder`, and takes up what an earlier try left if it was for
- * the same `identity` (a digest of what is fetched). SFT_E_STATE: another process is at it. */
+ * the same `identity` (a digest of what is fetched). SFT_E_IO: another process is at it. */
 sft_status sft__staging_open(sft__staging *s, const char *folder, const char *name, uint64_t size,
                              const uint8_t identity[32], const sft_allocator *allocator,
                              sft_error *err);

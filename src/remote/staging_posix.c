@@ -151,7 +151,7 @@ static sft_status begin_files(sft__staging *s, const uint8_t identity[32], sft_e
         return sys_fail(err, "open", s->journal);
     }
     if (flock(s->journal_fd, LOCK_EX | LOCK_NB) != 0) {
-        return sft_error_set(err, SFT_E_STATE, errno, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_IO, errno, SFT_NO_OFFSET, NULL, 0,
                              "another process is fetching %.200s", s->path);
     }
     s->fd = open(s->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);

@@ -277,7 +277,7 @@ def hub_cache(t: harness.Tests) -> None:
     local = ["hf_endpoint=http://127.0.0.1:9", "hf_cache=" + cache]
     args = ["hf_endpoint=" + base + "/lfs", "hf_cache=" + cache]
     got = t.probe(*local, "offline=1", "open", "hf://org/repo")
-    t.equal("offline, nothing there", (got["status"], got["requests"]), ("SFT_E_STATE", 0))
+    t.equal("offline, nothing there", (got["status"], got["requests"]), ("SFT_E_HTTP", 0))
     keep(INDEX)
     keep(FILE)
     got = t.probe(*local, "offline=1", "open", "hf://org/repo")
@@ -292,11 +292,11 @@ def hub_cache(t: harness.Tests) -> None:
         got = t.probe(*local, "offline=1", "hash", url)
         t.equal(url, (got["status"], got.get("tensors"), got["requests"]), ("SFT_OK", 29, 0))
     got = t.probe(*args, "offline=1", "open", "hf://org/repo@other")
-    t.equal("another revision", got["status"], "SFT_E_STATE")
+    t.equal("another revision", got["status"], "SFT_E_HTTP")
     got = t.probe("env=1", "hash", "hf://org/repo", env={"HF_HUB_CACHE": cache, "HF_HUB_OFFLINE": "1"})
     t.equal("by the environment", (got["status"], got["requests"]), ("SFT_OK", 0))
     got = t.probe("env=1", "open", "https://127.0.0.1:9/x", env={"HF_HUB_OFFLINE": "yes"})
-    t.equal("offline means everything", got["status"], "SFT_E_STATE")
+    t.equal("offline means everything", got["status"], "SFT_E_HTTP")
 
 
 def environment(t: harness.Tests) -> None:

@@ -1,0 +1,3 @@
+safetensors mem small.safetensors
+safetensors mem --dtype F16 kinds.safetensors
+safetensors mem --json --dtype BF16 small.safetensors
