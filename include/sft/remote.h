@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/remote.h - models behind URLs: headers, tensors and slices over HTTP and S3, and whole downloads.
- * A library of its own, libsafetensors-remote (libcurl); link it beside libsafetensors.
+ * sft/remote.h - models behind URLs: headers, tensors and slices over HTTP and S3, and whole
+ * downloads. A library of its own, libsafetensors-remote (libcurl); link it beside libsafetensors.
  *
  * Caveats first.
- *  - What is open is pinned to the version met first (ETag, else Last-Modified, and the size): a file that
- *    changes at the server is SFT_E_CHANGED at the next read. A server that sends neither is not pinned.
- *  - A server that ignores ranges serves what begins within `whole_bytes` of the file's start, no more.
- *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub again
- *    (SFT_REMOTE_NO_HUB_CACHE asks always).
- *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from https
- *    to http, nor to anything but these two; another host never sees a credential.
+ *  - What is open is pinned to the version met first (ETag, else Last-Modified, and the size): a
+ * file that changes at the server is SFT_E_CHANGED at the next read. A server that sends neither is
+ * not pinned.
+ *  - A server that ignores ranges serves what begins within `whole_bytes` of the file's start, no
+ * more.
+ *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
+ * again (SFT_REMOTE_NO_HUB_CACHE asks always).
+ *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
+ * https to http, nor to anything but these two; another host never sees a credential.
  *  - Names in error messages leave out the query of a URL, which may be a secret.
  *
  * URLs:
- *     https://host/path                      http:// only to this machine, unless SFT_REMOTE_ALLOW_HTTP
- *     hf://[models/]ORG/REPO[@REVISION][/FILE]       also hf://datasets/..., hf://spaces/...
- *     s3://BUCKET/KEY
- * Each names a .safetensors file or an *.index.json (its shards lie beside it); hf://ORG/REPO alone is the
- * model of the repository: its model.safetensors.index.json, model.safetensors, or what it has of weights.
+ *     https://host/path                      http:// only to this machine, unless
+ * SFT_REMOTE_ALLOW_HTTP hf://[models/]ORG/REPO[@REVISION][/FILE]       also hf://datasets/...,
+ * hf://spaces/... s3://BUCKET/KEY Each names a .safetensors file or an *.index.json (its shards lie
+ * beside it); hf://ORG/REPO alone is the model of the repository: its model.safetensors.index.json,
+ * model.safetensors, or what it has of weights.
  *
- * Threads: a sft_remote may be used by many at once; so may sources and catalogs, as everywhere. Transfers
- * run in the calling threads: there are no others. Reads of many ranges have many transfers under way.
+ * Threads: a sft_remote may be used by many at once; so may sources and catalogs, as everywhere.
+ * Transfers run in the calling threads: there are no others. Reads of many ranges have many
+ * transfers under way.
  */
 #ifndef SFT_REMOTE_H
 #define SFT_REMOTE_H
@@ -35,13 +38,14 @@ extern "C" {
 typedef struct sft_remote sft_remote;
 
 /* Take what is NULL or 0 below from HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE,
- * HF_HUB_OFFLINE, HF_HUB_DISABLE_IMPLICIT_TOKEN, XDG_CACHE_HOME, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
- * AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, SSL_CERT_FILE,
- * CURL_CA_BUNDLE and the proxy variables of libcurl. Without it no variable and no file of the user's is
- * looked at. */
+ * HF_HUB_OFFLINE, HF_HUB_DISABLE_IMPLICIT_TOKEN, XDG_CACHE_HOME, AWS_ACCESS_KEY_ID,
+ * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
+ * AWS_ENDPOINT_URL, SSL_CERT_FILE, CURL_CA_BUNDLE and the proxy variables of libcurl. Without it no
+ * variable and no file of the user's is looked at. */
 #define SFT_REMOTE_ENVIRONMENT 1u
-#define SFT_REMOTE_ALLOW_HTTP 2u   /* http:// to any host */
-#define SFT_REMOTE_OFFLINE 4u      /* hf:// from the local cache alone; everything else is SFT_E_HTTP */
+#define SFT_REMOTE_ALLOW_HTTP  2u /* http:// to any host */
+#define SFT_REMOTE_OFFLINE     4u /* hf:// from the local cache alone; everything else is SFT_E_HTTP \
+                                   */
 #define SFT_REMOTE_NO_HUB_CACHE 8u /* do not look into the local Hugging Face cache */
 
 typedef struct sft_remote_options {
@@ -50,57 +54,57 @@ typedef struct sft_remote_options {
     const char *hf_endpoint;        /* default https://huggingface.co */
     const char *hf_token;           /* sent to the endpoint's scheme, host and port alone */
     const char *hf_cache;           /* folder of models--ORG--REPO; default: none */
-    const char *s3_endpoint;        /* default https://s3.REGION.amazonaws.com, bucket in the host's name */
-    const char *s3_region;          /* default us-east-1 */
-    const char *s3_access_key;      /* NULL: requests are not signed */
+    const char
+        *s3_endpoint;      /* default https://s3.REGION.amazonaws.com, bucket in the host's name */
+    const char *s3_region; /* default us-east-1 */
+    const char *s3_access_key; /* NULL: requests are not signed */
     const char *s3_secret_key;
     const char *s3_session_token;
-    const char *ca_file;            /* PEM; default: the system's */
-    const char *proxy;              /* default: none, or the environment's */
-    const char *disk_cache;         /* folder for blocks of what was read; NULL: none. Made if missing */
-    uint64_t disk_cache_bytes;      /* default 8 GiB: the oldest go first */
-    uint64_t memory_cache_bytes;    /* default 64 MiB, for all that this sft_remote opened */
-    uint64_t whole_bytes;           /* budget where a server sends the whole file; default 8 MiB */
-    uint32_t connections;           /* transfers under way at once; default 8, at most 64 */
-    uint32_t retries;               /* further tries of a range without progress; default 4 */
-    uint32_t connect_ms;            /* default 10,000 */
-    uint32_t stall_ms;              /* less than stall_bytes within it ends a transfer; default 15,000 */
-    uint32_t stall_bytes;           /* default 4,096 */
-    uint32_t deadline_ms;           /* no further try after this; default 60,000 */
-    uint32_t backoff_ms;            /* before the first retry, then doubled, with jitter; default 250 */
-    uint32_t first_bytes;           /* of the first read of a file; default 64 KiB */
-    uint32_t redirects;             /* per request; default 5 */
-    uint32_t flags;                 /* SFT_REMOTE_* */
-    const sft_control *control;     /* asked now and then during any transfer; must outlive it */
+    const char *ca_file;       /* PEM; default: the system's */
+    const char *proxy;         /* default: none, or the environment's */
+    const char *disk_cache;    /* folder for blocks of what was read; NULL: none. Made if missing */
+    uint64_t disk_cache_bytes; /* default 8 GiB: the oldest go first */
+    uint64_t memory_cache_bytes; /* default 64 MiB, for all that this sft_remote opened */
+    uint64_t whole_bytes;        /* budget where a server sends the whole file; default 8 MiB */
+    uint32_t connections;        /* transfers under way at once; default 8, at most 64 */
+    uint32_t retries;            /* further tries of a range without progress; default 4 */
+    uint32_t connect_ms;         /* default 10,000 */
+    uint32_t stall_ms;    /* less than stall_bytes within it ends a transfer; default 15,000 */
+    uint32_t stall_bytes; /* default 4,096 */
+    uint32_t deadline_ms; /* no further try after this; default 60,000 */
+    uint32_t backoff_ms;  /* before the first retry, then doubled, with jitter; default 250 */
+    uint32_t first_bytes; /* of the first read of a file; default 64 KiB */
+    uint32_t redirects;   /* per request; default 5 */
+    uint32_t flags;       /* SFT_REMOTE_* */
+    const sft_control *control; /* asked now and then during any transfer; must outlive it */
 } sft_remote_options;
 
 /* Strings are copied. SFT_E_ARG for an endpoint that is no http or https URL. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_create(sft_remote **out,
-                                                           const sft_remote_options *options,
-                                                           sft_error *err);
+                                                    const sft_remote_options *options,
+                                                    sft_error *err);
 /* NULL is fine. Sources and catalogs that it opened stay valid. */
 SFT_API void sft_remote_free(sft_remote *remote);
 
 /* 1 if the text begins as one of the URLs above. */
 SFT_API int sft_remote_is_url(const char *text);
 
-/* A catalog over what the URL names. Headers of many files are fetched at once: two round trips for an
- * index and its shards, three where headers are longer than first_bytes.
- * Errors: those of sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came, or offline), SFT_E_CHANGED,
- * SFT_E_PATH (a URL or redirect that is refused), SFT_E_CANCELLED. */
+/* A catalog over what the URL names. Headers of many files are fetched at once: two round trips for
+ * an index and its shards, three where headers are longer than first_bytes. Errors: those of
+ * sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came, or offline),
+ * SFT_E_CHANGED, SFT_E_PATH (a URL or redirect that is refused), SFT_E_CANCELLED. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_open(sft_catalog **out, sft_remote *remote,
-                                                         const char *url,
-                                                         const sft_open_options *options,
-                                                         sft_error *err);
+                                                  const char *url, const sft_open_options *options,
+                                                  sft_error *err);
 
 /* One file as a source: SFT_SOURCE_REMOTE, with batched reads. Costs one round trip. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_source_open(sft_source **out, sft_remote *remote,
-                                                                const char *url, sft_error *err);
+                                                         const char *url, sft_error *err);
 
 /* What was done so far; all transfers of this sft_remote together. */
 typedef struct sft_remote_counts {
-    uint64_t requests;   /* sent, those of redirects and retries included */
-    uint64_t bytes;      /* of bodies received */
+    uint64_t requests; /* sent, those of redirects and retries included */
+    uint64_t bytes;    /* of bodies received */
     uint64_t retries;
     uint64_t redirects;
     uint64_t cache_hits; /* bytes that came from the caches */
@@ -114,12 +118,13 @@ SFT_API void sft_remote_count(const sft_remote *remote, sft_remote_counts *out);
 
 typedef struct sft_fetch_options {
     size_t struct_size;
-    /* With `wanted` only the tensors for which it returns other than 0 are fetched, into one new file
-     * model.safetensors, with the metadata of the files they come from. */
+    /* With `wanted` only the tensors for which it returns other than 0 are fetched, into one new
+     * file model.safetensors, with the metadata of the files they come from. */
     int (*wanted)(void *ctx, const sft_tensor *tensor);
     void *wanted_ctx;
-    const sft_control *control; /* progress in bytes; cancelling keeps what is there for the next time */
-    uint32_t flags;             /* SFT_FETCH_* */
+    const sft_control
+        *control;   /* progress in bytes; cancelling keeps what is there for the next time */
+    uint32_t flags; /* SFT_FETCH_* */
     uint32_t reserved;
 } sft_fetch_options;
 
@@ -132,18 +137,20 @@ typedef struct sft_fetch_result {
     uint64_t reserved[3];
 } sft_fetch_result;
 
-/* Downloads the file, or an index and its shards, into a folder (made if missing). Everything is first
- * written beside its place as .NAME.part, with a journal of the blocks that are whole and their CRC32C;
- * a later call goes on where this one ended, if the server still has that version. When all files are
- * there, of the right size, equal to the server's SHA-256 where it tells one (Hugging Face does), and on
- * disk, they are renamed, the index last. SFT_E_EXISTS before anything is fetched if a file is there
- * already (one that has the right size and SHA-256 is kept). result may be NULL. */
+/* Downloads the file, or an index and its shards, into a folder (made if missing). Everything is
+ * first written beside its place as .NAME.part, with a journal of the blocks that are whole and
+ * their CRC32C; a later call goes on where this one ended, if the server still has that version.
+ * When all files are there, of the right size, equal to the server's SHA-256 where it tells one
+ * (Hugging Face does), and on disk, they are renamed, the index last. SFT_E_EXISTS before anything
+ * is fetched if a file is there already (one that has the right size and SHA-256 is kept). result
+ * may be NULL. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_fetch(sft_remote *remote, const char *url,
-                                                          const char *folder,
-                                                          const sft_fetch_options *options,
-                                                          sft_fetch_result *result, sft_error *err);
+                                                   const char *folder,
+                                                   const sft_fetch_options *options,
+                                                   sft_fetch_result *result, sft_error *err);
 
-/* ---------------------------------------------------------------- for those who load it at run time */
+/* ---------------------------------------------------------------- for those who load it at run
+ * time */
 
 /* All of the above: what dlopen and dlsym("sft_remote_api_get") need. Grows at its end. */
 typedef struct sft_remote_api {
@@ -154,7 +161,8 @@ typedef struct sft_remote_api {
     void (*free)(sft_remote *remote);
     sft_status (*open)(sft_catalog **out, sft_remote *remote, const char *url,
                        const sft_open_options *options, sft_error *err);
-    sft_status (*source_open)(sft_source **out, sft_remote *remote, const char *url, sft_error *err);
+    sft_status (*source_open)(sft_source **out, sft_remote *remote, const char *url,
+                              sft_error *err);
     void (*count)(const sft_remote *remote, sft_remote_counts *out);
     sft_status (*fetch)(sft_remote *remote, const char *url, const char *folder,
                         const sft_fetch_options *options, sft_fetch_result *result, sft_error *err);
