@@ -169,6 +169,73 @@ SFT_API SFT_MUST_CHECK sft_status sft_scan(sft_import_report **out, const char *
 SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_source *source,
                                                   const sft_import_options *options, sft_error *err);
 
+/* ---------------------------------------------------------------- converting */
+
+/* One tensor on its way: filled in with what it is, changed by `choose`. */
+typedef struct sft_import_item {
+    const sft_catalog *catalog;
+    const sft_tensor *tensor;
+    const char *name; /* in the output; a changed one must live until the conversion ends */
+    size_t name_len;
+    const sft_dtype *dtype; /* in the output */
+    uint64_t nbytes;        /* in the output; filled in after choose */
+    uint32_t take;          /* 1; set to 0 to leave it out */
+    uint32_t file;          /* which output file, from 0; filled in after choose */
+} sft_import_item;
+
+#define SFT_CONVERT_VERIFY 1u  /* read the output again and compare every byte with the input */
+#define SFT_CONVERT_PLAN 2u    /* call `planned` for every tensor, and do nothing */
+#define SFT_CONVERT_REPLACE 4u /* files that exist are replaced; else SFT_E_EXISTS */
+#define SFT_CONVERT_NO_METADATA 8u /* neither "format" nor aliases are recorded */
+
+typedef struct sft_import_convert_options {
+    size_t struct_size;
+    const sft_import_options *read;  /* NULL: defaults */
+    const sft_write_options *write;  /* NULL: defaults. allocator, pool and control are used throughout;
+                                        order: reference unless DECLARED; flags and order_list are ignored */
+    /* Called for every tensor of every input before anything is written; may be NULL. */
+    sft_status (*choose)(void *ctx, sft_import_item *item, sft_error *err);
+    /* Called for every tensor of the output, in the order of its file; may be NULL. */
+    void (*planned)(void *ctx, const sft_import_item *item);
+    void *ctx;
+    const sft_metadata_entry *metadata; /* beside or instead of what the inputs have */
+    size_t metadata_count;
+    uint64_t max_shard_bytes; /* of tensor data in one file; 0: one file */
+    uint32_t flags;           /* SFT_CONVERT_* */
+    uint32_t reserved;
+} sft_import_convert_options;
+
+typedef struct sft_import_converted {
+    uint64_t tensors;
+    uint64_t aliases;      /* other names, recorded in the metadata */
+    uint64_t left_out;     /* by choose */
+    uint64_t cast;
+    uint64_t gathered;     /* tensors whose elements did not lie in order */
+    uint64_t data_bytes;   /* of the output */
+    uint64_t file_bytes;   /* of all output files */
+    uint64_t unused_bytes; /* of the inputs: belong to no tensor, stay behind */
+    uint64_t files;
+    uint64_t verified; /* tensors compared */
+} sft_import_converted;
+
+/* Converts files of any known format into safetensors: one file, or with max_shard_bytes shards with an
+ * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
+ * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
+ * becomes model.safetensors, or shards of the same numbers with their index, in the folder `output`,
+ * which must exist. Each file appears complete or not at all; the index last.
+ * Metadata "format": "pt" for PyTorch inputs, and one entry per alias (alias: name of the tensor), as
+ * Hugging Face's conversion writes it.
+ * result, report: may be NULL; report is about the last input.
+ * Memory: at most 64 MiB beyond the catalogs, whatever the sizes.
+ * Errors: those of sft_import_open and sft_writer; SFT_E_DUPLICATE for a name that two inputs have;
+ * SFT_E_DTYPE for a type that safetensors has not; SFT_E_MISMATCH if what was written reads back
+ * differently. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_convert(const char *const *inputs, size_t count,
+                                                     const char *output,
+                                                     const sft_import_convert_options *options,
+                                                     sft_import_converted *result,
+                                                     sft_import_report **report, sft_error *err);
+
 /* ---------------------------------------------------------------- the wing as a table */
 
 /* For programs that load this library on first use (dlopen, dlsym "sft_import_api_get"). */
@@ -189,6 +256,8 @@ typedef struct sft_import_api {
     void (*report_free)(sft_import_report *);
     const char *(*format_name)(uint32_t);
     const char *(*format_title)(uint32_t);
+    sft_status (*convert)(const char *const *, size_t, const char *, const sft_import_convert_options *,
+                          sft_import_converted *, sft_import_report **, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

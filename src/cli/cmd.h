@@ -102,6 +102,7 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[]; /* ends with NULL */
 extern const cli_command cli_cmd_check;
 extern const cli_command cli_cmd_completion;
+extern const cli_command cli_cmd_convert;
 extern const cli_command cli_cmd_cp;
 extern const cli_command cli_cmd_diff;
 extern const cli_command cli_cmd_fetch;
@@ -111,6 +112,7 @@ extern const cli_command cli_cmd_help;
 extern const cli_command cli_cmd_ls;
 extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
+extern const cli_command cli_cmd_scan;
 extern const cli_command cli_cmd_show;
 extern const cli_command cli_cmd_verify;
 

@@ -143,6 +143,10 @@ cli_kind cli_sys_kind(const char *path) {
                                  : CLI_KIND_OTHER;
 }
 
+int cli_sys_make_folder(const char *path) {
+    return mkdir(path, 0777) == 0 ? 0 : errno;
+}
+
 bool cli_sys_same_file(const char *a, const char *b) {
     struct stat sa;
     struct stat sb;

@@ -193,6 +193,14 @@ static bool identity(const char *path, BY_HANDLE_FILE_INFORMATION *info) {
     return good;
 }
 
+int cli_sys_make_folder(const char *path) {
+    wchar_t *wide = to_wide(path);
+    const bool made = wide != NULL && CreateDirectoryW(wide, NULL) != 0;
+    const int error = made ? 0 : (int)GetLastError();
+    free(wide);
+    return error;
+}
+
 bool cli_sys_same_file(const char *a, const char *b) {
     BY_HANDLE_FILE_INFORMATION ia;
     BY_HANDLE_FILE_INFORMATION ib;

@@ -411,6 +411,7 @@ const sft_import_api *sft_import_api_get(void) {
         .report_free = sft_import_report_free,
         .format_name = sft_import_format_name,
         .format_title = sft_import_format_title,
+        .convert = sft_import_convert,
     };
     return &api;
 }

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_convert.c - weight files of other formats into safetensors, through the import wing's own
+ * conversion. Here are only the choices (select, drop, rename, cast) and what is told. Read cmd.h
+ * first.
+ */
+#include "cmd.h"
+#include "foreign.h"
+#include "rename.h"
+#include "sys.h"
+#include "wing.h"
+#include "work.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cast_rule {
+    char *pattern; /* NULL: every floating-point tensor */
+    const sft_dtype *dtype;
+} cast_rule;
+
+typedef struct converting {
+    cli *c;
+    const sft_import_api *api;
+    cli_rename *renames;
+    size_t rename_count;
+    cast_rule *casts;
+    size_t cast_count;
+    sft_metadata_entry *metadata;
+    size_t metadata_count;
+    char **names; /* renamed ones, owned */
+    size_t name_count;
+    size_t name_room;
+    cli_table table;
+    cli_json json;
+    bool plan;
+} converting;
+
+/* ---------------------------------------------------------------- options */
+
+static size_t list_length(const cli *c, const char *option) {
+    size_t n = 0;
+    while (cli_list(c, option, n) != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static bool parse_renames(converting *k) {
+    k->rename_count = list_length(k->c, "rename");
+    k->renames = cli_alloc(k->rename_count, sizeof *k->renames);
+    for (size_t i = 0; i < k->rename_count; i++) {
+        const char *fault = cli_rename_parse(&k->renames[i], cli_list(k->c, "rename", i));
+        if (fault != NULL) {
+            cli_usage(k->c, "--rename \"%s\": %s", cli_list(k->c, "rename", i), fault);
+            k->rename_count = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse_casts(converting *k) {
+    k->cast_count = list_length(k->c, "cast");
+    k->casts = cli_alloc(k->cast_count, sizeof *k->casts);
+    for (size_t i = 0; i < k->cast_count; i++) {
+        const char *text = cli_list(k->c, "cast", i);
+        const char *equals = strrchr(text, '=');
+        const char *name = equals != NULL ? equals + 1 : text;
+        char upper[32] = "";
+        for (size_t n = 0; n < sizeof upper - 1 && name[n] != '\0'; n++) {
+            upper[n] = (char)(name[n] >= 'a' && name[n] <= 'z' ? name[n] - 0x20 : name[n]);
+        }
+        k->casts[i].dtype = sft_dtype_find(upper, strlen(upper));
+        if (k->casts[i].dtype == NULL) {
+            cli_usage(k->c, "--cast \"%s\": unknown element type %s", text, name);
+            return false;
+        }
+        if (equals != NULL) {
+            k->casts[i].pattern = cli_alloc((size_t)(equals - text) + 1, 1);
+            memcpy(k->casts[i].pattern, text, (size_t)(equals - text));
+        }
+    }
+    return true;
+}
+
+static bool parse_metadata(converting *k) {
+    const size_t count = list_length(k->c, "metadata");
+
+    k->metadata = cli_alloc(count, sizeof *k->metadata);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = cli_list(k->c, "metadata", i);
+        const char *equals = strchr(text, '=');
+        if (equals == NULL) {
+            cli_usage(k->c, "--metadata \"%s\": KEY=VALUE is needed", text);
+            return false;
+        }
+        k->metadata[k->metadata_count++] =
+            (sft_metadata_entry){text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
+    }
+    return true;
+}
+
+static void keep_name(converting *k, char *name) {
+    if (k->name_count == k->name_room) {
+        k->name_room = k->name_room != 0 ? 2 * k->name_room : 64;
+        k->names = cli_resize(k->names, k->name_room, sizeof *k->names);
+    }
+    k->names[k->name_count++] = name;
+}
+
+/* ---------------------------------------------------------------- choosing */
+
+static bool any_matches(const cli *c, const char *option, const sft_tensor *t) {
+    const char *pattern;
+    for (size_t i = 0; (pattern = cli_list(c, option, i)) != NULL; i++) {
+        if (cli_match(pattern, t->name, t->name_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sft_status choose(void *ctx, sft_import_item *item, sft_error *err) {
+    converting *k = ctx;
+    const sft_tensor *t = item->tensor;
+
+    (void)err;
+    item->take = (cli_list(k->c, "select", 0) == NULL || any_matches(k->c, "select", t)) &&
+                 !any_matches(k->c, "drop", t);
+    for (size_t i = 0; i < k->rename_count && item->take != 0; i++) {
+        char *name;
+        if (cli_rename_apply(&k->renames[i], t->name, t->name_len, &name, &item->name_len)) {
+            keep_name(k, name);
+            item->name = name;
+            break;
+        }
+    }
+    for (size_t i = 0; i < k->cast_count; i++) {
+        const cast_rule *r = &k->casts[i];
+        if (r->pattern != NULL ? cli_match(r->pattern, t->name, t->name_len)
+                               : t->dtype->kind == SFT_KIND_FLOAT) {
+            item->dtype = r->dtype;
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static void planned_json(cli_json *j, const sft_import_item *item) {
+    const sft_tensor *t = item->tensor;
+
+    cli_json_open(j, '{');
+    cli_json_key(j, "name");
+    cli_json_text(j, item->name, item->name_len);
+    cli_json_key(j, "dtype");
+    cli_json_string(j, item->dtype->name);
+    cli_json_key(j, "shape");
+    cli_json_shape(j, t->shape, t->rank);
+    cli_json_key(j, "nbytes");
+    cli_json_u64(j, item->nbytes);
+    cli_json_key(j, "from_name");
+    cli_json_text(j, t->name, t->name_len);
+    cli_json_key(j, "from_dtype");
+    cli_json_string(j, t->dtype->name);
+    cli_json_key(j, "in_order");
+    cli_json_bool(j, t->piece_count == 1 && t->pieces[0].strides == NULL);
+    cli_json_key(j, "shard");
+    cli_json_u64(j, item->file);
+    cli_json_close(j, '}');
+}
+
+static void planned(void *ctx, const sft_import_item *item) {
+    converting *k = ctx;
+    const sft_tensor *t = item->tensor;
+    char text[CLI_SHAPE_ROOM];
+    char size[32];
+
+    if (k->c->json) {
+        planned_json(&k->json, item);
+        return;
+    }
+    cli_table_cell(&k->table, "%u", (unsigned)item->file + 1);
+    cli_table_text(&k->table, item->name, item->name_len);
+    cli_table_cell(&k->table, "%s", item->dtype->name);
+    cli_table_cell(&k->table, "%s", cli_shape(text, t->shape, t->rank));
+    cli_table_cell(&k->table, "%s", cli_size(size, item->nbytes, k->c->units));
+    cli_table_cell(&k->table, "%s",
+                   item->dtype->id != t->dtype->id                       ? "cast"
+                   : t->piece_count == 1 && t->pieces[0].strides != NULL ? "gather"
+                                                                         : "copy");
+}
+
+static void json_begin(converting *k) {
+    cli *c = k->c;
+    cli_json *j = &k->json;
+
+    cli_json_init(j, &c->out);
+    cli_json_open(j, '{');
+    cli_json_key(j, "schema");
+    cli_json_u64(j, 1);
+    cli_json_key(j, "inputs");
+    cli_json_open(j, '[');
+    for (size_t i = 0; i < c->operand_count; i++) {
+        cli_json_string(j, c->operands[i]);
+    }
+    cli_json_close(j, ']');
+    cli_json_key(j, "output");
+    cli_json_string(j, cli_text(c, "output"));
+    if (k->plan) {
+        cli_json_key(j, "plan");
+        cli_json_open(j, '[');
+    }
+}
+
+static void json_report(converting *k, const sft_import_report *report) {
+    cli_json *j = &k->json;
+
+    cli_json_key(j, "left_out_parts");
+    cli_json_open(j, '[');
+    for (size_t i = 0; i < k->api->report_count(report); i++) {
+        const sft_finding *f = k->api->report_at(report, i);
+        if (f->kind == SFT_FINDING_LEFT_OUT) {
+            cli_json_open(j, '{');
+            cli_json_key(j, "subject");
+            cli_json_text(j, f->subject, strlen(f->subject));
+            cli_json_key(j, "message");
+            cli_json_string(j, f->message);
+            cli_json_close(j, '}');
+        }
+    }
+    cli_json_close(j, ']');
+}
+
+static void json_end(converting *k, const sft_import_converted *r,
+                     const sft_import_report *report) {
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"tensors", r->tensors},       {"aliases", r->aliases},
+        {"left_out", r->left_out},     {"cast", r->cast},
+        {"gathered", r->gathered},     {"data_bytes", r->data_bytes},
+        {"file_bytes", r->file_bytes}, {"unused_bytes", r->unused_bytes},
+        {"files", r->files},           {"verified", r->verified},
+    };
+    cli_json *j = &k->json;
+
+    if (k->plan) {
+        cli_json_close(j, ']');
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        cli_json_key(j, numbers[i].key);
+        cli_json_u64(j, numbers[i].value);
+    }
+    json_report(k, report);
+    cli_json_close(j, '}');
+    cli_json_newline(j);
+}
+
+static void text_end(converting *k, const sft_import_converted *r) {
+    cli *c = k->c;
+    char data[32];
+    char unused[32];
+
+    if (k->plan) {
+        cli_table_print(&k->table, &c->out, c->color);
+    }
+    if (!k->plan && c->quiet) {
+        return;
+    }
+    cli_printf(&c->out, "%llu %s, %s, in %llu %s", (unsigned long long)r->tensors,
+               r->tensors == 1 ? "tensor" : "tensors", cli_size(data, r->data_bytes, c->units),
+               (unsigned long long)r->files, r->files == 1 ? "file" : "files");
+    if (r->aliases > 0) {
+        cli_printf(&c->out, "; %llu other %s", (unsigned long long)r->aliases,
+                   r->aliases == 1 ? "name" : "names");
+    }
+    if (r->unused_bytes > 0) {
+        cli_printf(&c->out, "; %s of unused storage left behind",
+                   cli_size(unused, r->unused_bytes, c->units));
+    }
+    cli_puts(&c->out, r->verified > 0 ? "; verified\n" : "\n");
+}
+
+/* ---------------------------------------------------------------- command */
+
+static void convert(converting *k) {
+    static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
+    cli *c = k->c;
+    const char *output = cli_text(c, "output");
+    sft_import_convert_options o;
+    sft_import_report *report;
+    sft_import_converted result;
+    sft_import_options read;
+    sft_write_options write;
+    sft_limits limits;
+    sft_error err;
+
+    cli_import_options(c, &read, &limits);
+    SFT_INIT(&write);
+    SFT_INIT(&o);
+    write.durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
+    write.pool = cli_pool(c);
+    write.control = cli_control(c, "converting");
+    o.read = &read;
+    o.write = &write;
+    o.choose = choose;
+    o.planned = k->plan ? planned : NULL;
+    o.ctx = k;
+    o.metadata = k->metadata;
+    o.metadata_count = k->metadata_count;
+    o.max_shard_bytes = cli_number(c, "max-shard-size", 0);
+    o.flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
+              (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0);
+    if (c->json) {
+        json_begin(k);
+    } else {
+        cli_table_init(&k->table, 6, titles, 1u << 4);
+    }
+    const sft_status status = k->api->convert((const char *const *)c->operands, c->operand_count,
+                                              output, &o, &result, &report, &err);
+    cli_control_end(c);
+    if (status == SFT_OK) {
+        cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
+        if (c->json) {
+            json_end(k, &result, report);
+        } else {
+            text_end(k, &result);
+        }
+        k->api->report_free(report);
+    } else {
+        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
+        cli_fail_plainly(c, c->operand_count == 1 ? c->operands[0] : NULL, &err);
+        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
+    }
+    if (!c->json) {
+        cli_table_reset(&k->table);
+    }
+}
+
+static bool make_output(cli *c, const converting *k) {
+    const char *output = cli_text(c, "output");
+    sft_error err;
+    int error;
+
+    if (k->plan || c->operand_count != 1 || cli_sys_kind(c->operands[0]) != CLI_KIND_FOLDER ||
+        cli_sys_kind(output) == CLI_KIND_FOLDER) {
+        return true;
+    }
+    error = cli_sys_make_folder(output);
+    if (error != 0) {
+        char text[160];
+        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
+                            "cannot make the folder: %s", cli_sys_text(error, text, sizeof text));
+        cli_fail_plainly(c, output, &err);
+    }
+    return error == 0;
+}
+
+static void run(cli *c) {
+    converting k = {.c = c};
+    sft_error err;
+
+    k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
+    k.api = cli_wing_get(CLI_WING_IMPORT, &err);
+    if (cli_text(c, "output") == NULL) {
+        cli_usage(c, "-o OUT says where to");
+    } else if (k.api == NULL) {
+        cli_fail_plainly(c, NULL, &err);
+    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k) && make_output(c, &k)) {
+        convert(&k);
+    }
+    for (size_t i = 0; i < k.rename_count; i++) {
+        cli_rename_reset(&k.renames[i]);
+    }
+    for (size_t i = 0; k.casts != NULL && i < k.cast_count; i++) {
+        free(k.casts[i].pattern);
+    }
+    for (size_t i = 0; i < k.name_count; i++) {
+        free(k.names[i]);
+    }
+    free(k.renames);
+    free(k.casts);
+    free(k.metadata);
+    free(k.names);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
+    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW", "rename, as in cp"),
+    CLI_OPT_ARG(CLI_LIST, "cast", 'c', "[PATTERN=]DTYPE", "change the element type, as in cp"),
+    CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "KEY=VALUE", "set a metadata entry; may be repeated"),
+    CLI_OPT_ARG(CLI_BYTES, "max-shard-size", 0, "SIZE",
+                "cut into files of at most this much data, with an index"),
+    CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
+    CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
+    CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
+    CLI_OPT_FLAG("dry-run", 0, "the same as --plan"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_convert = {
+    .name = "convert",
+    .operands = "IN...",
+    .summary = "convert other weight formats to safetensors, without executing them",
+    .description =
+        "Reads PyTorch checkpoints of any age (and every other format that the import wing knows; "
+        "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
+        "--max-shard-size shards and an index. Several inputs become one output. A folder with "
+        "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
+        "the same shards with their index, in the folder OUT.\n\n"
+        "Of a nested checkpoint the weights are taken; --key chooses another part. Names of the "
+        "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
+        "stays behind. What is not understood is an error, or left out and listed with "
+        "--allow-opaque. Nothing in a file is ever executed.\n\n"
+        "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
+        "writes schema, inputs, output, tensors, aliases, left_out, cast, gathered, data_bytes, "
+        "file_bytes, unused_bytes, files, verified, left_out_parts; with --plan also plan: an "
+        "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
+    .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
+                "safetensors convert model/ -o converted/ # a Hugging Face folder\n"
+                "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |
+              CLI_WITH_SIZES | CLI_WITH_IMPORT,
+    .min_operands = 1,
+    .max_operands = CLI_MANY,
+    .run = run,
+};

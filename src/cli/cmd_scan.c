@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_scan.c - what is hostile in a weight file: every name that its pickles refer to, tricks
+ * of its container, and a verdict. Nothing of the file is executed. The same parse serves scan and
+ * conversion. Read cmd.h first.
+ */
+#include "cmd.h"
+#include "foreign.h"
+#include "wing.h"
+#include <string.h>
+
+typedef struct scanning {
+    cli *c;
+    const sft_import_api *api;
+    cli_json json; /* of SARIF: one document */
+    uint32_t worst;
+} scanning;
+
+static const char *verdict_word(uint32_t verdict) {
+    return verdict == SFT_SCAN_DANGEROUS ? "dangerous"
+           : verdict == SFT_SCAN_UNKNOWN ? "unknown"
+                                         : "harmless";
+}
+
+static const char *kind_word(uint32_t kind) {
+    static const char *const words[] = {"",         "global", "container", "pickle",
+                                        "left_out", "broken", "note"};
+    return kind < sizeof words / sizeof words[0] ? words[kind] : "";
+}
+
+/* ---------------------------------------------------------------- three ways to say it */
+
+static void put_text(scanning *s, const char *operand, const sft_import_report *report) {
+    cli *c = s->c;
+    const uint32_t verdict = s->api->report_verdict(report);
+    const char *color = verdict == SFT_SCAN_DANGEROUS ? CLI_RED
+                        : verdict == SFT_SCAN_UNKNOWN ? CLI_YELLOW
+                                                      : CLI_GREEN;
+
+    cli_put_escaped(&c->out, operand, strlen(operand));
+    cli_puts(&c->out, ": ");
+    cli_puts(&c->out, c->color ? color : "");
+    cli_puts(&c->out, verdict_word(verdict));
+    cli_puts(&c->out, c->color ? CLI_NORMAL : "");
+    cli_printf(&c->out, " (%s)\n", s->api->format_title(s->api->report_format(report)));
+    for (size_t i = 0; i < s->api->report_count(report); i++) {
+        const sft_finding *f = s->api->report_at(report, i);
+        const bool quiet = f->kind == SFT_FINDING_NOTE || f->kind == SFT_FINDING_LEFT_OUT ||
+                           f->verdict == SFT_SCAN_HARMLESS;
+        if (quiet && !c->verbose && f->kind != SFT_FINDING_BROKEN) {
+            continue;
+        }
+        cli_printf(&c->out, "  %-9s  ", verdict_word(f->verdict));
+        if (f->subject[0] != '\0') {
+            cli_put_escaped(&c->out, f->subject, strlen(f->subject));
+            cli_puts(&c->out, ": ");
+        }
+        cli_puts(&c->out, f->message);
+        cli_printf(&c->out, " [%s]", f->rule);
+        if (f->offset != SFT_NO_OFFSET) {
+            cli_printf(&c->out, " at byte %llu", (unsigned long long)f->offset);
+        }
+        if (f->count > 1) {
+            cli_printf(&c->out, ", %llu times", (unsigned long long)f->count);
+        }
+        cli_puts(&c->out, "\n");
+    }
+}
+
+static void put_offset(cli_json *j, uint64_t offset) {
+    if (offset == SFT_NO_OFFSET) {
+        cli_json_null(j);
+    } else {
+        cli_json_u64(j, offset);
+    }
+}
+
+static void put_json(scanning *s, const char *operand, const sft_import_report *report) {
+    cli_json j;
+
+    cli_json_init(&j, &s->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "schema");
+    cli_json_u64(&j, 1);
+    cli_json_key(&j, "file");
+    cli_json_string(&j, operand);
+    cli_json_key(&j, "format");
+    cli_json_string(&j, s->api->format_name(s->api->report_format(report)));
+    cli_json_key(&j, "verdict");
+    cli_json_string(&j, verdict_word(s->api->report_verdict(report)));
+    cli_json_key(&j, "findings");
+    cli_json_open(&j, '[');
+    for (size_t i = 0; i < s->api->report_count(report); i++) {
+        const sft_finding *f = s->api->report_at(report, i);
+        cli_json_open(&j, '{');
+        cli_json_key(&j, "kind");
+        cli_json_string(&j, kind_word(f->kind));
+        cli_json_key(&j, "verdict");
+        cli_json_string(&j, verdict_word(f->verdict));
+        cli_json_key(&j, "rule");
+        cli_json_string(&j, f->rule);
+        cli_json_key(&j, "subject");
+        cli_json_text(&j, f->subject, strlen(f->subject));
+        cli_json_key(&j, "message");
+        cli_json_string(&j, f->message);
+        cli_json_key(&j, "offset");
+        put_offset(&j, f->offset);
+        cli_json_key(&j, "count");
+        cli_json_u64(&j, f->count);
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+/* SARIF 2.1.0 (OASIS): results of one run over all files. */
+static void sarif_begin(scanning *s) {
+    cli_json *j = &s->json;
+
+    cli_json_init(j, &s->c->out);
+    cli_json_open(j, '{');
+    cli_json_key(j, "$schema");
+    cli_json_string(j, "https://json.schemastore.org/sarif-2.1.0.json");
+    cli_json_key(j, "version");
+    cli_json_string(j, "2.1.0");
+    cli_json_key(j, "runs");
+    cli_json_open(j, '[');
+    cli_json_open(j, '{');
+    cli_json_key(j, "tool");
+    cli_json_open(j, '{');
+    cli_json_key(j, "driver");
+    cli_json_open(j, '{');
+    cli_json_key(j, "name");
+    cli_json_string(j, "safetensors scan");
+    cli_json_key(j, "version");
+    cli_json_string(j, sft_version());
+    cli_json_close(j, '}');
+    cli_json_close(j, '}');
+    cli_json_key(j, "results");
+    cli_json_open(j, '[');
+}
+
+static void sarif_end(scanning *s) {
+    cli_json_close(&s->json, ']');
+    cli_json_close(&s->json, '}');
+    cli_json_close(&s->json, ']');
+    cli_json_close(&s->json, '}');
+    cli_json_newline(&s->json);
+}
+
+static void sarif_message(cli_json *j, const sft_finding *f) {
+    char text[1024];
+    const size_t n = sft_escape(text, 500, f->subject, strlen(f->subject));
+
+    if (n > 0) {
+        memcpy(text + n, ": ", 2);
+    }
+    const size_t at = n > 0 ? n + 2 : 0;
+    const size_t len = strlen(f->message);
+    memcpy(text + at, f->message, len + 1); /* messages have at most 400 bytes */
+    cli_json_key(j, "message");
+    cli_json_open(j, '{');
+    cli_json_key(j, "text");
+    cli_json_text(j, text, at + len);
+    cli_json_close(j, '}');
+}
+
+static void sarif_place(cli_json *j, const char *operand, const sft_finding *f) {
+    cli_json_key(j, "locations");
+    cli_json_open(j, '[');
+    cli_json_open(j, '{');
+    cli_json_key(j, "physicalLocation");
+    cli_json_open(j, '{');
+    cli_json_key(j, "artifactLocation");
+    cli_json_open(j, '{');
+    cli_json_key(j, "uri");
+    cli_json_string(j, operand);
+    cli_json_close(j, '}');
+    if (f->offset != SFT_NO_OFFSET) {
+        cli_json_key(j, "region");
+        cli_json_open(j, '{');
+        cli_json_key(j, "byteOffset");
+        cli_json_u64(j, f->offset);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, '}');
+    cli_json_close(j, '}');
+    cli_json_close(j, ']');
+}
+
+static void put_sarif(scanning *s, const char *operand, const sft_import_report *report) {
+    cli_json *j = &s->json;
+
+    for (size_t i = 0; i < s->api->report_count(report); i++) {
+        const sft_finding *f = s->api->report_at(report, i);
+        cli_json_open(j, '{');
+        cli_json_key(j, "ruleId");
+        cli_json_string(j, f->rule);
+        cli_json_key(j, "level");
+        cli_json_string(j, f->verdict == SFT_SCAN_DANGEROUS ? "error"
+                           : f->verdict == SFT_SCAN_UNKNOWN ? "warning"
+                                                            : "note");
+        sarif_message(j, f);
+        sarif_place(j, operand, f);
+        cli_json_close(j, '}');
+    }
+}
+
+/* ---------------------------------------------------------------- command */
+
+static void scan_one(scanning *s, const char *operand) {
+    sft_import_report *report;
+    sft_import_options options;
+    sft_limits limits;
+    sft_error err;
+
+    cli_import_options(s->c, &options, &limits);
+    options.flags |=
+        SFT_IMPORT_ALLOW_OPAQUE | (cli_flag(s->c, "checksums") ? SFT_IMPORT_CHECKSUMS : 0);
+    if (s->api->scan(&report, operand, &options, &err) != SFT_OK) {
+        cli_fail_plainly(s->c, operand, &err);
+        return;
+    }
+    const uint32_t verdict = s->api->report_verdict(report);
+    if (cli_flag(s->c, "sarif")) {
+        put_sarif(s, operand, report);
+    } else if (s->c->json) {
+        put_json(s, operand, report);
+    } else {
+        put_text(s, operand, report);
+    }
+    if (verdict == SFT_SCAN_DANGEROUS ||
+        (verdict == SFT_SCAN_UNKNOWN && cli_flag(s->c, "strict"))) {
+        cli_answer(s->c, CLI_NO);
+    }
+    s->api->report_free(report);
+}
+
+static void run(cli *c) {
+    scanning s = {.c = c};
+    sft_error err;
+
+    s.api = cli_wing_get(CLI_WING_IMPORT, &err);
+    if (s.api == NULL) {
+        cli_fail_plainly(c, NULL, &err);
+        return;
+    }
+    if (cli_flag(c, "sarif")) {
+        sarif_begin(&s);
+    }
+    for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
+        scan_one(&s, c->operands[i]);
+    }
+    if (cli_flag(c, "sarif")) {
+        sarif_end(&s);
+    }
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_FLAG("sarif", 0, "write SARIF 2.1.0, for code scanning services"),
+    CLI_OPT_FLAG("strict", 0, "exit status 1 also for what is unknown"),
+    CLI_OPT_FLAG("checksums", 0, "compare the checksums of tensor data too (reads all of it)"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_scan = {
+    .name = "scan",
+    .operands = "FILE...",
+    .summary = "what is hostile in weight files: pickles, archives",
+    .description =
+        "Reads each file as a loader would, without executing anything, and says for every name "
+        "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
+        "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
+        "likewise. -v lists the harmless too. Conversion and the other commands read files by the "
+        "same code, so nothing looks different to them.\n\n"
+        "The exit status is 1 if a file is dangerous, with --strict also if one is unknown. --json "
+        "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
+        "subject, message, offset, count).",
+    .examples = "safetensors scan pytorch_model.bin # before anything else opens it\n"
+                "safetensors scan --sarif *.pt > scan.sarif",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS,
+    .min_operands = 1,
+    .max_operands = CLI_MANY,
+    .run = run,
+};

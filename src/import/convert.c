@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/convert.c - conversions into safetensors: the inputs' tensors are chosen, put in order,
+ * cut into files, and each file is written by the core's writer, so that it appears whole or not at
+ * all. Read first: convert.h.
+ */
+#include "import/convert.h"
+#include "base/checked.h"
+#include "base/strmap.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- inputs */
+
+static bool is_torch(uint32_t format) {
+    return format >= SFT_IMPORT_TORCH_ZIP && format <= SFT_IMPORT_PICKLE;
+}
+
+static sft_status open_input(sft__conversion *c, const char *input, sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_catalog *catalog;
+
+    if (!sft__grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
+                   sizeof *c->catalogs)) {
+        return sft__fail_nomem(err, sizeof *c->catalogs);
+    }
+    SFT_TRY(sft_import_open(&catalog, input, &c->read, &report, err));
+    c->catalogs[c->catalog_count++] = catalog;
+    sft_import_report_free(c->report);
+    c->report = report;
+    c->torch = c->torch || is_torch(sft_import_report_format(report));
+    c->result.unused_bytes += sft_import_report_unused_bytes(report);
+    c->result.aliases += sft_catalog_alias_count(catalog);
+    return SFT_OK;
+}
+
+static sft_status take_all(sft__conversion *c, const sft_catalog *catalog, sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        sft_import_item item = {catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
+        uint64_t elements = 1;
+        if (c->options.choose != NULL) {
+            SFT_TRY(c->options.choose(c->options.ctx, &item, err));
+        }
+        if (item.take == 0) {
+            c->result.left_out++;
+            continue;
+        }
+        for (uint32_t d = 0; d < t->rank; d++) {
+            elements *= t->shape[d];
+        }
+        if (item.dtype == NULL || sft_dtype_get(item.dtype->id) == NULL) {
+            return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                    "safetensors has no type %s: cast it or leave it out",
+                                    t->dtype->name);
+        }
+        SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
+        if (!sft__grow(c->allocator, &c->items, &c->item_room, c->item_count + 1,
+                       sizeof *c->items)) {
+            return sft__fail_nomem(err, c->item_count * sizeof *c->items);
+        }
+        c->result.tensors++;
+        c->result.data_bytes += item.nbytes;
+        c->result.cast += item.dtype->id != t->dtype->id;
+        c->result.gathered += t->piece_count == 1 && t->pieces[0].strides != NULL;
+        c->items[c->item_count++] = item;
+    }
+    return SFT_OK;
+}
+
+/* The order of the reference's writer: types by descending rank, then names. */
+static int by_reference(const void *a, const void *b) {
+    const sft_import_item *x = a;
+    const sft_import_item *y = b;
+    if (x->dtype->id != y->dtype->id) {
+        return x->dtype->id > y->dtype->id ? -1 : 1; /* ids are in the reference's order */
+    }
+    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+    const int o = memcmp(x->name, y->name, n);
+    return o != 0 ? o : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
+}
+
+/* ---------------------------------------------------------------- files */
+
+/* Gives each item its file: full files first, as Hugging Face cuts. Returns how many. */
+static uint32_t cut_files(sft__conversion *c) {
+    const uint64_t most = c->options.max_shard_bytes;
+    uint64_t used = 0;
+    uint32_t file = 0;
+
+    for (size_t i = 0; i < c->item_count; i++) {
+        sft_import_item *item = &c->items[i];
+        if (most != 0 && used != 0 && (item->nbytes > most || used > most - item->nbytes)) {
+            file++;
+            used = 0;
+        }
+        item->file = file;
+        used += item->nbytes;
+    }
+    return file + 1;
+}
+
+/* The output's name, or that of one of its shards. */
+sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output, uint32_t file,
+                             uint32_t files, sft_error *err) {
+    static const char end[] = ".safetensors";
+    const size_t len = strlen(output);
+    const bool has_end = len >= sizeof end - 1 && strcmp(output + len - (sizeof end - 1), end) == 0;
+    char number[64];
+
+    sft__buf_init(b, c->allocator);
+    sft__buf_add(b, output, files > 1 && has_end ? len - (sizeof end - 1) : len);
+    if (files > 1) {
+        const int n = snprintf(number, sizeof number, "-%05u-of-%05u%s", (unsigned)file + 1,
+                               (unsigned)files, end);
+        sft__buf_add(b, number, (size_t)n);
+    }
+    sft__buf_add(b, "", 1);
+    return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+static bool is_given(const sft__conversion *c, const char *key, size_t len) {
+    for (size_t i = 0; i < c->options.metadata_count; i++) {
+        const sft_metadata_entry *e = &c->options.metadata[i];
+        if (e->key_len == len && memcmp(e->key, key, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the inputs: a key that several have is the first's. */
+static sft_status metadata_inputs(sft__conversion *c, sft_writer *writer, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count; k++) {
+        const sft_catalog *catalog = c->catalogs[k];
+        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, 0); i++) {
+            sft_metadata_entry e;
+            bool earlier = false;
+            (void)sft_catalog_metadata_at(catalog, 0, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
+            for (size_t j = 0; j < k && !earlier; j++) {
+                earlier =
+                    sft_catalog_metadata_find(c->catalogs[j], 0, e.key, e.key_len, NULL) != NULL;
+            }
+            if (!earlier && !is_given(c, e.key, e.key_len)) {
+                SFT_TRY(sft_writer_metadata(writer, e.key, e.key_len, e.value, e.value_len, err));
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* alias: tensor, for the aliases of tensors in this file. */
+static sft_status metadata_aliases(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                                   sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count; k++) {
+        const sft_catalog *catalog = c->catalogs[k];
+        for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
+            size_t len;
+            size_t of;
+            const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
+            const sft_tensor *t = sft_catalog_at(catalog, of);
+            const bool taken = is_given(c, name, len) ||
+                               sft_catalog_metadata_find(catalog, 0, name, len, NULL) != NULL ||
+                               (len == 6 && memcmp(name, "format", 6) == 0);
+            for (size_t j = first; j < end && !taken; j++) {
+                if (c->items[j].tensor == t) {
+                    SFT_TRY(sft_writer_metadata(writer, name, len, c->items[j].name,
+                                                c->items[j].name_len, err));
+                    break;
+                }
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                               sft_error *err) {
+    for (size_t i = 0; i < c->options.metadata_count; i++) {
+        const sft_metadata_entry *e = &c->options.metadata[i];
+        SFT_TRY(sft_writer_metadata(writer, e->key, e->key_len, e->value, e->value_len, err));
+    }
+    SFT_TRY(metadata_inputs(c, writer, err));
+    if ((c->options.flags & SFT_CONVERT_NO_METADATA) != 0) {
+        return SFT_OK;
+    }
+    if (c->torch && !is_given(c, "format", 6)) {
+        SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
+    }
+    return metadata_aliases(c, writer, first, end, err);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
+                             sft_error *err) {
+    sft_write_options o = c->write;
+    sft_writer *writer;
+
+    o.order = SFT_ORDER_DECLARED; /* items are in order already */
+    o.order_list = NULL;
+    o.order_count = 0;
+    o.flags = (o.flags & SFT_WRITE_DIGESTS_SIDECAR) |
+              ((c->options.flags & SFT_CONVERT_REPLACE) != 0 ? 0 : SFT_WRITE_NEW_ONLY);
+    SFT_TRY(sft_writer_create(&writer, path, &o, err));
+    sft_status status = metadata_all(c, writer, first, end, err);
+    for (size_t i = first; i < end && status == SFT_OK; i++) {
+        const sft_import_item *item = &c->items[i];
+        status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
+                                    item->tensor->shape, item->tensor->rank, NULL, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_writer_start(writer, err);
+    }
+    if (status == SFT_OK) {
+        c->result.file_bytes += sft_writer_file_bytes(writer);
+        status = sft__convert_copy(c, writer, first, end, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_writer_commit(writer, err);
+    }
+    sft_writer_free(writer);
+    return status;
+}
+
+static sft_status write_files(sft__conversion *c, const char *output, uint32_t files,
+                              sft_error *err) {
+    size_t first = 0;
+
+    for (uint32_t f = 0; f < files; f++) {
+        size_t end = first;
+        sft__buf name;
+        while (end < c->item_count && c->items[end].file == f) {
+            end++;
+        }
+        sft_status status = sft__convert_name(c, &name, output, f, files, err);
+        if (status == SFT_OK) {
+            status = write_file(c, name.data, first, end, err);
+        }
+        if (status == SFT_OK && (c->options.flags & SFT_CONVERT_VERIFY) != 0) {
+            status = sft__convert_verify(c, name.data, first, end, err);
+        }
+        sft__buf_reset(&name);
+        SFT_TRY(status);
+        first = end;
+    }
+    return SFT_OK;
+}
+
+/* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
+static sft_status names_differ(sft__conversion *c, sft_error *err) {
+    sft__strmap map;
+    sft_status status = SFT_OK;
+    sft_tensor *names = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *names);
+
+    if (names == NULL ||
+        !sft__strmap_init(&map, names, sizeof *names, c->item_count + 1, c->allocator)) {
+        sft__free(c->allocator, names, (c->item_count + 1) * sizeof *names);
+        return sft__fail_nomem(err, c->item_count * sizeof *names);
+    }
+    for (size_t i = 0; i < c->item_count && status == SFT_OK; i++) {
+        names[i].name = c->items[i].name;
+        names[i].name_len = c->items[i].name_len;
+        if (sft__strmap_add(&map, i) != SFT__STRMAP_NONE) {
+            status = sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, c->items[i].name,
+                                      c->items[i].name_len, "two tensors would have this name");
+        }
+    }
+    sft__strmap_reset(&map);
+    sft__free(c->allocator, names, (c->item_count + 1) * sizeof *names);
+    return status;
+}
+
+sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
+                              const char *output, sft_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        SFT_TRY(open_input(c, inputs[i], err));
+    }
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        SFT_TRY(take_all(c, c->catalogs[i], err));
+    }
+    if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
+        qsort(c->items, c->item_count, sizeof *c->items, by_reference);
+    }
+    SFT_TRY(names_differ(c, err));
+    const uint32_t files = cut_files(c);
+    c->result.files += files;
+    for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
+        c->options.planned(c->options.ctx, &c->items[i]);
+    }
+    if ((c->options.flags & SFT_CONVERT_PLAN) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(write_files(c, output, files, err));
+    return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- public */
+
+static sft_status read_options(sft__conversion *c, const sft_import_convert_options *options,
+                               sft_error *err) {
+    sft_import_convert_options *o = &c->options;
+    const size_t least = offsetof(sft_import_convert_options, read) + sizeof o->read;
+
+    if (options != NULL) {
+        if (options->struct_size < least) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
+    }
+    SFT_INIT(&c->read);
+    SFT_INIT(&c->write);
+    if (o->read != NULL) {
+        memcpy(&c->read, o->read,
+               o->read->struct_size < sizeof c->read ? o->read->struct_size : sizeof c->read);
+    }
+    if (o->write != NULL) {
+        memcpy(&c->write, o->write,
+               o->write->struct_size < sizeof c->write ? o->write->struct_size : sizeof c->write);
+    }
+    c->read.struct_size = sizeof c->read;
+    c->write.struct_size = sizeof c->write;
+    c->allocator = sft__allocator(c->write.allocator);
+    return SFT_OK;
+}
+
+void sft__convert_clear(sft__conversion *c) {
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        sft_catalog_close(c->catalogs[i]);
+    }
+    c->catalog_count = 0;
+    c->item_count = 0;
+}
+
+sft_status sft_import_convert(const char *const *inputs, size_t count, const char *output,
+                              const sft_import_convert_options *options,
+                              sft_import_converted *result, sft_import_report **report,
+                              sft_error *err) {
+    sft__conversion c;
+    bool done = false;
+
+    if (report != NULL) {
+        *report = NULL;
+    }
+    if (inputs == NULL || count == 0 || output == NULL) {
+        return sft__fail(err, SFT_E_ARG, "a conversion needs inputs and an output");
+    }
+    memset(&c, 0, sizeof c);
+    sft_status status = read_options(&c, options, err);
+    if (status == SFT_OK && count == 1) {
+        status = sft__convert_folder(&c, inputs[0], output, &done, err);
+    }
+    if (status == SFT_OK && !done) {
+        status = sft__convert_files(&c, inputs, count, output, err);
+    }
+    if (result != NULL) {
+        *result = c.result;
+    }
+    if (status == SFT_OK && report != NULL) {
+        *report = c.report;
+        c.report = NULL;
+    }
+    sft_import_report_free(c.report);
+    sft__convert_clear(&c);
+    sft__free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
+    sft__free(c.allocator, c.items, c.item_room * sizeof *c.items);
+    return status;
+}
