@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cuda/slab.c - one piece of device memory per load, shared by what is loaded and exported. The
+ * events behind its copies belong to it: memory is never freed under a copy, whoever gives it up
+ * first.
+ */
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "cuda/device.h"
+
+static sft_status reserve(sft_cuda *cuda, uint64_t size, sft_error *err) {
+    uint64_t sum = 0;
+    sft__mutex_lock(&cuda->lock);
+    const uint64_t held = cuda->held;
+    const bool fits =
+        sft__add64(held, size, &sum) && (cuda->memory_limit == 0 || sum <= cuda->memory_limit);
+    if (fits) {
+        cuda->held = sum;
+        cuda->peak = sum > cuda->peak ? sum : cuda->peak;
+    }
+    sft__mutex_unlock(&cuda->lock);
+    return fits ? SFT_OK
+                : sft__fail(
+                      err, SFT_E_LIMIT,
+                      "the tensors take %llu bytes of device memory beside %llu that are held, the "
+                      "limit is %llu",
+                      (unsigned long long)size, (unsigned long long)held,
+                      (unsigned long long)cuda->memory_limit);
+}
+
+static void unreserve(sft_cuda *cuda, uint64_t size) {
+    sft__mutex_lock(&cuda->lock);
+    cuda->held -= size;
+    sft__mutex_unlock(&cuda->lock);
+}
+
+static sft_status allocate(sft__cuda_slab *slab, sft_error *err) {
+    const sft__cuda_driver *d = &slab->cuda->driver;
+    size_t left = 0;
+    size_t total = 0;
+    size_t size;
+
+    SFT_TRY(reserve(slab->cuda, slab->size, err));
+    int result = SFT__CUDA_OUT_OF_MEMORY;
+    if (sft__size_from_u64(slab->size, &size)) {
+        result = d->memory_alloc(&slab->address, size);
+    }
+    if (result == SFT__CUDA_OK) {
+        slab->owned = true;
+        return SFT_OK;
+    }
+    unreserve(slab->cuda, slab->size);
+    slab->address = 0;
+    if (result == SFT__CUDA_OUT_OF_MEMORY && d->memory_info(&left, &total) == SFT__CUDA_OK) {
+        return sft_error_set(err, SFT_E_NOMEM, result, SFT_NO_OFFSET, NULL, 0,
+                             "the tensors take %llu bytes of device memory, %llu of %llu are free",
+                             (unsigned long long)slab->size, (unsigned long long)left,
+                             (unsigned long long)total);
+    }
+    return sft__cuda_fail(d, err, result, "memory_alloc");
+}
+
+/* The caller's memory: on this device, or not known to the driver at all (then the copy will tell).
+ */
+static sft_status check_memory(const sft__cuda_slab *slab, sft_error *err) {
+    int device = slab->cuda->device;
+    if (slab->cuda->driver.pointer_attribute(&device, SFT__CUDA_POINTER_DEVICE, slab->address) ==
+            SFT__CUDA_OK &&
+        device != slab->cuda->device) {
+        return sft__fail(err, SFT_E_ARG, "the memory is on device %d, the load is for device %d",
+                         device, slab->cuda->device);
+    }
+    return SFT_OK;
+}
+
+sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t memory,
+                                 uint64_t size, sft_error *err) {
+    sft__cuda_slab *slab = sft__alloc_zero(cuda->allocator, sizeof *slab);
+    sft_status status = SFT_OK;
+
+    *out = NULL;
+    if (slab == NULL) {
+        return sft__fail_nomem(err, sizeof *slab);
+    }
+    slab->cuda = cuda;
+    slab->size = size;
+    slab->address = memory;
+    if (memory != 0) {
+        status = check_memory(slab, err);
+    } else if (size > 0) {
+        status = allocate(slab, err);
+    }
+    if (status != SFT_OK) {
+        sft__free(cuda->allocator, slab, sizeof *slab);
+        return status;
+    }
+    atomic_init(&slab->refs, 1);
+    (void)atomic_fetch_add(&cuda->refs, 1);
+    *out = slab;
+    return SFT_OK;
+}
+
+static sft_status seal_stream(sft__cuda_slab *slab, void *stream, sft_error *err) {
+    const sft__cuda_driver *d = &slab->cuda->driver;
+    void *event = NULL;
+
+    SFT__CUDA_TRY(d, err, event_create,
+                  (&event, SFT__CUDA_EVENT_BLOCKING_SYNC | SFT__CUDA_EVENT_NO_TIMING));
+    const int result = d->event_record(event, stream);
+    if (result != SFT__CUDA_OK) {
+        (void)d->event_free(event);
+        return sft__cuda_fail(d, err, result, "event_record");
+    }
+    slab->events[slab->event_count++] = event;
+    return SFT_OK;
+}
+
+sft_status sft__cuda_slab_seal(sft__cuda_slab *slab, sft_error *err) {
+    const sft_cuda *cuda = slab->cuda;
+    sft_status status = SFT_OK;
+    for (uint32_t i = 0; i < cuda->stream_count && status == SFT_OK; i++) {
+        status = seal_stream(slab, cuda->streams[i], err);
+    }
+    for (uint32_t i = 0; i < cuda->stream_count && status != SFT_OK; i++) {
+        (void)cuda->driver.stream_sync(cuda->streams[i]);
+    }
+    return status;
+}
+
+sft_status sft__cuda_slab_wait(const sft__cuda_slab *slab, uintptr_t stream, sft_error *err) {
+    const sft__cuda_driver *d = &slab->cuda->driver;
+    for (uint32_t i = 0; i < slab->event_count; i++) {
+        if (stream == 0) {
+            SFT__CUDA_TRY(d, err, event_sync, (slab->events[i]));
+        } else {
+            SFT__CUDA_TRY(d, err, stream_wait, (sft__cuda_stream(stream), slab->events[i], 0));
+        }
+    }
+    return SFT_OK;
+}
+
+void sft__cuda_slab_keep(sft__cuda_slab *slab) {
+    (void)atomic_fetch_add(&slab->refs, 1);
+}
+
+void sft__cuda_slab_drop(sft__cuda_slab *slab) {
+    sft_cuda *cuda = slab->cuda;
+
+    if (atomic_fetch_sub(&slab->refs, 1) != 1) {
+        return;
+    }
+    /* In a process that is ending the driver may refuse everything: then there is nothing left to
+     * free. */
+    const bool entered = sft__cuda_enter(cuda, NULL) == SFT_OK;
+    for (uint32_t i = 0; i < slab->event_count; i++) {
+        (void)cuda->driver.event_sync(slab->events[i]);
+        (void)cuda->driver.event_free(slab->events[i]);
+    }
+    if (slab->owned) {
+        (void)cuda->driver.memory_free(slab->address);
+        unreserve(cuda, slab->size);
+    }
+    if (entered) {
+        sft__cuda_leave(cuda);
+    }
+    sft__free(cuda->allocator, slab, sizeof *slab);
+    sft__cuda_drop(cuda);
+}
