@@ -63,25 +63,12 @@ def write(
     progress: Callable[[int, int], Any] | None,
 ) -> None:
     """All tensors to a path (all or nothing) or to a file object with write()."""
-    if is_stream(target):
-        with _core.Writer(target, specs, metadata, digests=digests) as writer:
-            _put_all(writer, specs, progress)
-    else:
+    if not is_stream(target):
         _core.serialize_file(specs, target, metadata=metadata, digests=digests, progress=progress)
-
-
-def _put_all(writer: Any, specs: Mapping[str, Any], progress: Any) -> None:
-    total = sum(spec.data_len for spec in specs.values())
-    done = 0
-    if progress is not None:
-        progress(0, total)
-    for name in writer.order:
-        spec = specs[name]
-        writer.put(name, spec.data_ptr, spec.data_len)
-        done += spec.data_len
-        if progress is not None:
-            progress(done, total)
-    writer.finish()
+    elif digests is not None:  # they stand in the header, before the tensors
+        _write_all(target, _core.serialize(specs, metadata, digests=digests, progress=progress))
+    else:
+        _stream(specs, target, metadata, specs.__getitem__, progress)
 
 
 def save_stream(
@@ -94,31 +81,95 @@ def save_stream(
     progress: Callable[[int, int], Any] | None,
 ) -> None:
     """Tensors made one at a time by produce(name), in file order; each is let go once written."""
-    entries = {
-        name: TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=0)
-        for name, (dtype, shape) in ((n, frame.plan_entry(like)) for n, like in plan.items())
-    }
+    entries = {name: _planned(*frame.plan_entry(like)) for name, like in plan.items()}
+
+    def one(name: str) -> Any:
+        keep: list = []
+        spec = frame.one(name, produce(name), keep)
+        wanted = entries[name]
+        if spec.dtype != wanted.dtype or list(spec.shape) != list(wanted.shape):
+            raise ValueError(
+                f"Key `{name}` was planned as {wanted.dtype} {list(wanted.shape)}"
+                f" but {spec.dtype} {list(spec.shape)} was produced"
+            )
+        return _Held(spec, keep)
+
+    if is_stream(target):
+        if digests is not None:
+            raise ValueError("digests stand in front of the tensors: a stream of produced ones has none")
+        _stream(entries, target, metadata, one, progress)
+        return
     with _core.Writer(target, entries, metadata, digests=digests) as writer:
-        total = writer.data_bytes
-        done = 0
+        total, done = writer.data_bytes, 0
         if progress is not None:
             progress(0, total)
         for name in writer.order:
-            keep: list = []
-            spec = frame.one(name, produce(name), keep)
-            wanted = entries[name]
-            if spec.dtype != wanted.dtype or list(spec.shape) != list(wanted.shape):
-                raise ValueError(
-                    f"Key `{name}` was planned as {wanted.dtype} {list(wanted.shape)}"
-                    f" but {spec.dtype} {list(spec.shape)} was produced"
-                )
-            writer.put(name, spec.data_ptr, spec.data_len)
-            done += spec.data_len
-            del spec
-            keep.clear()
+            held = one(name)
+            writer.put(name, held.spec)
+            done += held.spec.data_len
+            del held
             if progress is not None:
                 progress(done, total)
         writer.finish()
+
+
+class _Held:
+    """A TensorSpec and what its address points into."""
+
+    __slots__ = ("spec", "keep")
+
+    def __init__(self, spec: Any, keep: list) -> None:
+        self.spec = spec
+        self.keep = keep
+
+
+def _planned(dtype: str, shape: list[int]) -> Any:
+    """The TensorSpec of a tensor that is not there yet."""
+    code = TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=0)
+    bits = int("".join(c for c in code.dtype.partition("_")[0] if c.isdigit()) or "8")
+    for n in code.shape:
+        bits *= n
+    return TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=bits // 8)
+
+
+def _stream(
+    entries: Mapping[str, Any],
+    target: Any,
+    metadata: Mapping[str, str] | None,
+    one: Callable[[str], Any],
+    progress: Callable[[int, int], Any] | None,
+) -> None:
+    """Header, then tensor by tensor, through target.write(). one(name): a TensorSpec, or one that is held."""
+    import ctypes
+    import tempfile
+
+    with tempfile.TemporaryFile() as scratch:
+        with _core.Writer(scratch.fileno(), entries, metadata) as writer:
+            order, total = writer.order, writer.data_bytes
+        scratch.seek(0)
+        _write_all(target, scratch.read())
+    done = 0
+    if progress is not None:
+        progress(0, total)
+    for name in order:
+        held = one(name)
+        spec = held.spec if isinstance(held, _Held) else held
+        if spec.data_len:
+            _write_all(target, (ctypes.c_ubyte * spec.data_len).from_address(spec.data_ptr))
+        done += spec.data_len
+        del held, spec
+        if progress is not None:
+            progress(done, total)
+
+
+def _write_all(target: Any, data: Any) -> None:
+    """write() of raw files may take less than it is given."""
+    view = memoryview(data).cast("B")
+    while len(view):
+        count = target.write(view[: 1 << 30])
+        if count is None:  # a file object that does not say; or one that would block
+            count = min(len(view), 1 << 30)
+        view = view[count:]
 
 
 # ---------------------------------------------------------------- loading

@@ -112,14 +112,18 @@ def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, np.ndarray]:
 
 def _array_over(data: Any, code: str, shape: Any) -> np.ndarray:
     if code == "F4":
-        raw = np.frombuffer(data, dtype=np.uint8)
-        both = np.stack([raw & 15, raw >> 4], axis=-1)
-        return both.reshape(shape).view(_getdtype(code))
+        return _unpack_f4(np.frombuffer(data, dtype=np.uint8), shape)
     dtype = np.dtype(_getdtype(code))
     array = np.frombuffer(data, dtype=dtype).reshape(shape)
     if sys.byteorder == "big" and dtype.itemsize > 1:
         array = array.byteswap()
     return array
+
+
+def _unpack_f4(packed: np.ndarray, shape: Any) -> np.ndarray:
+    """An array with an element to a byte; what the extension calls for a file's F4."""
+    both = np.stack([packed & 15, packed >> 4], axis=-1)
+    return both.reshape(shape).view(_getdtype("F4"))
 
 
 class _Numpy(_io.Frame):
@@ -275,7 +279,7 @@ def load_into(
         unexpected = [n for n in stored if n not in tensors]
         if strict and (missing or unexpected):
             raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
-        jobs = []
+        direct, others = {}, {}
         for new, name in stored.items():
             if new not in tensors:
                 continue
@@ -286,21 +290,13 @@ def load_into(
                 )
             if not array.flags.writeable:
                 raise ValueError(f"Key `{new}` is read-only")
-            jobs.append((array, name, meta))
-        done, total = 0, sum(m.data_offsets[1] - m.data_offsets[0] for _, _, m in jobs)
-        for array, name, meta in jobs:
-            direct = (
-                array.flags.c_contiguous
-                and meta.dtype != "F4"
-                and _is_little_endian(array)
-                and array.dtype == np.dtype(_getdtype(meta.dtype))
-            )
-            nbytes = meta.data_offsets[1] - meta.data_offsets[0]
-            if direct:
-                f.read_into(name, array.ctypes.data, nbytes)
+            plain = array.flags.c_contiguous and meta.dtype != "F4" and _is_little_endian(array)
+            if plain and array.dtype == np.dtype(_getdtype(meta.dtype)):
+                direct[name] = array
             else:
-                array[...] = f.get_tensor(name)
-            done += nbytes
-            if progress is not None:
-                progress(done, total)
+                others[name] = array
+        if direct:
+            f.load_into(direct, progress=progress)
+        for name, array in others.items():
+            array[...] = f.get_tensor(name)
     return missing, unexpected

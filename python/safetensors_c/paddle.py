@@ -72,6 +72,16 @@ def _paddle2np(paddle_dict: Mapping[str, paddle.Tensor]) -> dict[str, np.ndarray
     return {name: tensor.detach().cpu().numpy() for name, tensor in paddle_dict.items()}
 
 
+def _from_numpy(array: np.ndarray, device: Any) -> paddle.Tensor:
+    """What the extension calls to make a tensor of a file."""
+    place = str(device or "cpu").replace("cuda", "gpu")
+    code = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}.get(array.dtype.name)
+    if code is None:
+        return paddle.to_tensor(array, place=place)
+    entry = {"dtype": code, "shape": list(array.shape), "data": bytearray(array.tobytes())}
+    return _view2paddle([("", entry)], place)[""]
+
+
 def _view2paddle(safeview: Iterable[tuple[str, Any]], device: str) -> dict[str, paddle.Tensor]:
     out = {}
     for name, v in safeview:

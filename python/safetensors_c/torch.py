@@ -603,24 +603,20 @@ def load_into(
         unexpected = [n for n in stored if n not in tensors]
         if strict and (missing or unexpected):
             raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
-        jobs = _plan_reads(f, tensors, stored)
-        total = sum(nbytes for _, _, _, nbytes in jobs)
-        done = 0
+        direct, others = _plan_reads(f, tensors, stored)
+        if direct:
+            f.load_into(direct, progress=progress)
         with torch.no_grad():
-            for tensor, name, direct, nbytes in jobs:
-                if direct:
-                    f.read_into(name, tensor.data_ptr(), nbytes)
-                else:
-                    tensor.copy_(f.get_tensor(name))
-                done += nbytes
-                if progress is not None:
-                    progress(done, total)
+            for name, tensor in others.items():
+                tensor.copy_(f.get_tensor(name))
     return missing, unexpected
 
 
-def _plan_reads(f: Any, tensors: Mapping[str, torch.Tensor], stored: Mapping[str, str]) -> list:
-    """(tensor, stored name, whether its memory takes the bytes as they are, bytes), all checked."""
-    jobs = []
+def _plan_reads(
+    f: Any, tensors: Mapping[str, torch.Tensor], stored: Mapping[str, str]
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """{stored name: tensor}, all checked: those whose memory takes the bytes as they are, and the others."""
+    direct, others = {}, {}
     for new, name in stored.items():
         if new not in tensors:
             continue
@@ -633,18 +629,17 @@ def _plan_reads(f: Any, tensors: Mapping[str, torch.Tensor], stored: Mapping[str
             raise ValueError(
                 f"Key `{new}` has the shape {list(tensor.shape)}, the file has {list(meta.shape)}"
             )
-        begin, end = meta.data_offsets
-        direct = (
+        plain = (
             tensor.device.type == "cpu"
             and tensor.layout == torch.strided
             and tensor.is_contiguous()
             and not tensor.is_conj()
             and not tensor.is_neg()
-            and tensor.dtype is _TYPES.get(meta.dtype)
             and not (_BIG and _SIZE[tensor.dtype] > 1)
         )
-        jobs.append((tensor, name, direct, end - begin))
-    return jobs
+        same = tensor.dtype is _TYPES.get(meta.dtype)
+        (direct if plain and same else others)[name] = tensor.detach()
+    return direct, others
 
 
 def load_model(

@@ -134,13 +134,19 @@ static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype)
     return now;
 }
 
+/* Two elements to a byte in files, one to a byte in ml_dtypes' arrays: a copy. */
+static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank, const core_place *place);
+
 static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
                               const core_place *place)
 {
     PyObject *type = __atomic_load_n(&state->numpy_ndarray, __ATOMIC_ACQUIRE);
-    PyObject *element = numpy_dtype(state, dtype);
+    PyObject *element = dtype->id != SFT_F4 ? numpy_dtype(state, dtype) : NULL;
     PyObject *dims, *offset, *lender, *result = NULL;
 
+    if (dtype->id == SFT_F4) {
+        return unpacked_f4(state, shape, rank, place);
+    }
     if (element == NULL) {
         return NULL;
     }
@@ -160,6 +166,29 @@ static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const u
     Py_XDECREF(lender);
     Py_XDECREF(dims);
     Py_XDECREF(offset);
+    return result;
+}
+
+static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank, const core_place *place)
+{
+    PyObject *unpack = core_import_attribute("safetensors_c.numpy", "_unpack_f4");
+    PyObject *dims = NULL, *packed = NULL, *result = NULL;
+    uint64_t bytes = 1;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        bytes *= shape[i]; /* checked when the catalog was made */
+    }
+    bytes /= 2;
+    if (unpack != NULL) {
+        packed = numpy_tensor(state, sft_dtype_get(SFT_U8), &bytes, 1, place);
+    }
+    dims = packed != NULL ? core_shape_tuple(shape, rank) : NULL;
+    if (dims != NULL) {
+        result = PyObject_CallFunctionObjArgs(unpack, packed, dims, NULL);
+    }
+    Py_XDECREF(dims);
+    Py_XDECREF(packed);
+    Py_XDECREF(unpack);
     return result;
 }
 
@@ -183,12 +212,12 @@ static PyObject *converter(core_state *state, core_framework framework, bool *ou
     } own[CORE_FRAMEWORKS] = {
         [CORE_TENSORFLOW] = {"tensorflow", "convert_to_tensor"},
         [CORE_FLAX] = {"jax.numpy", "array"},
-        [CORE_MLX] = {"mlx.core", "array"},
-        [CORE_PADDLE] = {"paddle", "to_tensor"},
+        [CORE_MLX] = {"safetensors_c.mlx", "_from_numpy"},
+        [CORE_PADDLE] = {"safetensors_c.paddle", "_from_numpy"},
     };
     PyObject *set = PyDict_GetItemString(state->converters, core_framework_name[framework]);
 
-    *ours = set != NULL;
+    *ours = set != NULL || framework == CORE_MLX || framework == CORE_PADDLE;
     if (set != NULL) {
         return Py_NewRef(set);
     }
