@@ -44,6 +44,8 @@ look_build() {
     need_command python3 python3
     if cmake_is_old; then
         python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+        python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
+            >/dev/null 2>&1 || lack python3-dev
     fi
 }
 

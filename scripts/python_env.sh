@@ -24,7 +24,12 @@ site=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("pure
 mkdir -p "$folder/source"
 cp -R python scripts src include "$folder/source/"
 rm -rf "$folder/source/python/build" "$folder/source/python/amalgamation"
-"$base" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index \
+isolation=
+if "$base" -c 'import setuptools' 2>/dev/null; then
+    isolation="--no-build-isolation --no-index" # nothing has to be fetched
+fi
+# shellcheck disable=SC2086
+"$base" -m pip install --quiet --disable-pip-version-check --no-deps $isolation \
     --target "$site" "$folder/source/python"
 rm -rf "$folder/source"
 printf '%s' "$base $stamp" >"$folder/.stamp"
