@@ -178,7 +178,7 @@ static const bench_command machine_commands[] = {{"prewarm", run_prewarm, 1},
 static const bench_command *find(const char *name) {
     const bench_command *tables[] = {machine_commands, bench_open_commands, bench_read_commands,
                                      bench_load_commands, bench_save_commands,
-                                     bench_stream_commands};
+                                     bench_stream_commands, bench_matrix_commands};
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
         for (const bench_command *c = tables[t]; c->name != NULL; c++) {
             if (strcmp(c->name, name) == 0) {

@@ -36,6 +36,7 @@ extern const bench_command bench_read_commands[];
 extern const bench_command bench_load_commands[];
 extern const bench_command bench_save_commands[];
 extern const bench_command bench_stream_commands[];
+extern const bench_command bench_matrix_commands[];
 
 uint64_t bench_now(void);
 _Noreturn void bench_die(const char *what, const char *why);

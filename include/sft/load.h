@@ -20,6 +20,7 @@
 
 #include <sft/catalog.h>
 #include <sft/digest.h>
+#include <sft/read.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,15 +48,7 @@ SFT_API void sft_arena_reset(sft_arena *arena);
 SFT_API void sft_arena_free(sft_arena *arena); /* NULL is fine */
 SFT_API size_t sft_arena_size(const sft_arena *arena); /* bytes of all its blocks */
 
-/* ---------------------------------------------------------------- strategies */
-
-typedef enum sft_strategy {
-    SFT_STRATEGY_AUTO = 0,   /* READ or DIRECT, by file */
-    SFT_STRATEGY_MAP = 1,    /* borrow from the source; nothing is copied */
-    SFT_STRATEGY_READ = 2,   /* read through the page cache, or however the source reads */
-    SFT_STRATEGY_DIRECT = 3, /* past the page cache; READ where the system has no such way */
-    SFT_STRATEGY_FORCE_32BIT = 0x7fffffff
-} sft_strategy;
+/* ---------------------------------------------------------------- strategies (see sft/read.h) */
 
 typedef struct sft_strategy_choice {
     sft_strategy strategy;   /* never AUTO */
@@ -65,9 +58,9 @@ typedef struct sft_strategy_choice {
     uint64_t reserved[4];
 } sft_strategy_choice;
 
-/* What a load of the whole file `file` (an index of the catalog) would do, and why. AUTO is DIRECT for a
- * file of at least 64 MiB on a local disk that is mostly not in the page cache and can be opened so, else
- * READ. SFT_E_RANGE: no such file. Cost: some 40 system calls. */
+/* What a load of the whole file `file` (an index of the catalog) would do, and why. AUTO is DIRECT where at
+ * least 64 MiB are wanted in all and 1 MiB of a file on a local disk that is mostly not in the page cache
+ * and can be opened so, else READ. SFT_E_RANGE: no such file. Cost: some 40 system calls. */
 SFT_API SFT_MUST_CHECK sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file,
                                                       sft_strategy wanted, sft_strategy_choice *out,
                                                       sft_error *err);

@@ -19,6 +19,15 @@
 extern "C" {
 #endif
 
+/* How the bytes of a file are brought. <sft/load.h> tells what was chosen for a file, and why. */
+typedef enum sft_strategy {
+    SFT_STRATEGY_AUTO = 0,   /* READ or DIRECT, by file */
+    SFT_STRATEGY_MAP = 1,    /* borrow from the source; nothing is copied */
+    SFT_STRATEGY_READ = 2,   /* read through the page cache, or however the source reads */
+    SFT_STRATEGY_DIRECT = 3, /* past the page cache; READ where the system has no such way */
+    SFT_STRATEGY_FORCE_32BIT = 0x7fffffff
+} sft_strategy;
+
 /* Bytes stay little-endian as in the file unless this flag is given. */
 #define SFT_READ_HOST_ORDER 1u
 /* Copy from the source's mapping where it lends one, instead of reading: several times faster for slices of
@@ -128,6 +137,10 @@ typedef struct sft_run_options {
     const sft_pool *pool;
     const sft_control *control;
     uint64_t memory_bytes; /* bounce buffers in all; default 64 MiB */
+    sft_strategy strategy; /* AUTO, READ or DIRECT, which is for moves that span 1 MiB of their file or more:
+                              cold columns are read as whole spans then. MAP: SFT_E_ARG (SFT_READ_BORROW is
+                              said when a tensor is added) */
+    uint32_t reserved;
 } sft_run_options;
 
 SFT_API SFT_MUST_CHECK sft_status sft_plan_create(sft_plan **out, const sft_allocator *allocator,
@@ -156,6 +169,9 @@ SFT_API void sft_plan_cost_get(const sft_plan *plan, sft_plan_cost *cost);
  * sequential source in the order of the source. */
 SFT_API SFT_MUST_CHECK sft_status sft_plan_run(sft_plan *plan, const sft_run_options *options,
                                                sft_error *err);
+/* How source `index` of the plan was read by its last run, and why: a static sentence (reason may be NULL).
+ * AUTO: not run, or nothing of it was wanted. */
+SFT_API sft_strategy sft_plan_strategy(const sft_plan *plan, uint32_t index, const char **reason);
 SFT_API void sft_plan_free(sft_plan *plan); /* NULL is fine */
 
 #ifdef __cplusplus

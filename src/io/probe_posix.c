@@ -93,7 +93,9 @@ sft__fs sft__fd_system(int fd, const char **name) {
 }
 
 enum {
-    SAMPLES = 32,
+    SAMPLES = 32, /* of a large file; one for each SAMPLE_EACH bytes of a small one, but no less */
+    SAMPLES_LEAST = 4, /* than these */
+    SAMPLE_EACH = 8 << 20,
     SAMPLE_BYTES = 256 << 10,
     TOUCHES = 8, /* fewer: one that misses starts a read-ahead */
     CACHESTAT = 451
@@ -105,11 +107,14 @@ static int cached_by_stat(int fd, uint64_t size) {
     const long page = sysconf(_SC_PAGESIZE);
     uint64_t cached = 0;
     uint64_t asked = 0;
+    uint64_t samples = size / SAMPLE_EACH;
 
-    for (uint64_t i = 0; i < SAMPLES; i++) {
+    samples = samples < SAMPLES ? samples : SAMPLES;
+    samples = samples > SAMPLES_LEAST ? samples : SAMPLES_LEAST;
+    for (uint64_t i = 0; i < samples; i++) {
         struct {
             uint64_t off, len;
-        } range = {size / SAMPLES * i / SAMPLE_BYTES * SAMPLE_BYTES, SAMPLE_BYTES};
+        } range = {size / samples * i / SAMPLE_BYTES * SAMPLE_BYTES, SAMPLE_BYTES};
         uint64_t counts[5] = {0}; /* cached, dirty, writeback, evicted, recently evicted */
         if (range.len > size - range.off) {
             range.len = size - range.off;

@@ -65,6 +65,7 @@ static void open_sources(sft_loaded *l, const sft_load_options *o) {
         const sft_source *source = sft_catalog_source_at(l->catalog, i);
         s->direct = -1;
         if (s->wanted > 0) {
+            s->total = l->bytes;
             sft__load_choose(s, source, o->strategy, false);
             s->batches = sft__source_batches(source);
             sft__load_stamp(s, source);

@@ -18,13 +18,17 @@
 /* Small in the tests' build, so that small files come everywhere. */
 #ifdef SFT_UNIT
 #define SFT__LOAD_JOB    ((uint64_t)64 << 10)
-#define SFT__LOAD_DIRECT ((uint64_t)128 << 10)
+#define SFT__LOAD_DIRECT ((uint64_t)128 << 10) /* in all, to be worth a direct read */
+#define SFT__LOAD_FILE   ((uint64_t)96 << 10)  /* of one file */
+#define SFT__LOAD_SPAN   ((uint64_t)32 << 10)  /* of one move */
 #define SFT__LOAD_BLOCK  ((uint64_t)12 << 10)
 #define SFT__LOAD_BOUNCE ((uint64_t)20 << 10)
 #define SFT__LOAD_BATCH  ((uint64_t)256 << 10)
 #else
 #define SFT__LOAD_JOB    ((uint64_t)8 << 20) /* bytes of one job for the pool */
 #define SFT__LOAD_DIRECT ((uint64_t)64 << 20)
+#define SFT__LOAD_FILE   ((uint64_t)1 << 20)
+#define SFT__LOAD_SPAN   ((uint64_t)1 << 20)
 #define SFT__LOAD_BLOCK  ((uint64_t)256 << 10) /* stays in a core's cache between two kernels */
 #define SFT__LOAD_BOUNCE                                                                           \
     ((uint64_t)4 << 20) /* read directly at a time, where it is not the place */
@@ -37,6 +41,7 @@
 typedef struct sft__load_source {
     sft_strategy_choice choice;
     uint64_t wanted; /* bytes of it */
+    uint64_t total;  /* bytes of all sources of the operation */
     sft__stamp stamp;
     bool stamped;
     bool batches;        /* takes many ranges at once */

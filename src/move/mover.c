@@ -8,13 +8,18 @@
  * together, gaps and all, into a bounce buffer that fits the processor's cache, and taken from
  * there by the strided kernel. Reading over a gap pays while it costs less than another call:
  * MOVER_GAP bytes for a local file, whose call was measured at about a quarter of a microsecond and
- * whose bytes at about 12 per nanosecond; more where a call may cost a seek or a round trip.
+ * whose bytes at about 12 per nanosecond; more where a call may cost a seek or a round trip. Past
+ * the page cache every read pays the device's latency, and all bytes go through large buffers of
+ * whole pages.
  */
 #include "move/mover.h"
 #include "base/alloc.h"
+#include "move/load.h"
 #include <sft/extend.h>
 
 enum {
+    MOVER_BOUNCE_DIRECT = 4 << 20,
+    MOVER_GAP_DIRECT = 256 << 10,
     MOVER_BOUNCE = 256 << 10,
     MOVER_BOUNCE_REMOTE = 8 << 20,
     MOVER_GAP = 3 << 10,
@@ -209,6 +214,21 @@ static sft_status mover_batch_add(const sft__mover *m, mover_batch *b, uint64_t 
     return SFT_OK;
 }
 
+static bool mover_past_cache(const sft__mover *m) {
+    return m->way != NULL && m->way->direct >= 0;
+}
+
+/* Reads into the bounce buffer; *at: where the bytes lie in it. */
+static sft_status mover_fetch(const sft__mover *m, uint64_t offset, uint8_t *bounce, uint64_t size,
+                              uint8_t **at, sft_error *err) {
+    *at = bounce;
+    if (mover_past_cache(m)) {
+        *at += offset % SFT__DIRECT_ALIGN;
+        return sft__load_read(m->way, m->source, offset, size, *at, err);
+    }
+    return sft_source_read(m->source, offset, bounce, (size_t)size, err);
+}
+
 /* A packed run longer than the bounce buffer, through a kernel. */
 static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t *dst,
                                 uint8_t *bounce, size_t bounce_size, sft_error *err) {
@@ -225,8 +245,9 @@ static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t
     dst += (ptrdiff_t)g->dst;
     for (uint64_t at = 0; at < g->src_block; at += src_step, dst += dst_step) {
         const uint64_t n = g->src_block - at < src_step ? g->src_block - at : src_step;
-        SFT_TRY(sft_source_read(m->source, g->src + at, bounce, (size_t)n, err));
-        SFT_TRY(sft__kernel_apply(m, dst, bounce, n, err));
+        uint8_t *data;
+        SFT_TRY(mover_fetch(m, g->src + at, bounce, n, &data, err));
+        SFT_TRY(sft__kernel_apply(m, dst, data, n, err));
         SFT_TRY(sft__watch_add(m->watch, n, err));
     }
     return SFT_OK;
@@ -283,6 +304,10 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
         way->bounce = MOVER_BOUNCE_REMOTE;
         way->gap = MOVER_GAP_REMOTE;
     }
+    if (mover_past_cache(m)) {
+        way->bounce = MOVER_BOUNCE_DIRECT;
+        way->gap = MOVER_GAP_DIRECT;
+    }
     if (m->bounce_max != 0 && m->bounce_max < way->bounce) {
         way->bounce = m->bounce_max;
     }
@@ -294,16 +319,16 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
 
 static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part,
                                   uint8_t *dst, uint8_t *bounce, sft_error *err) {
-    if (part->rank == 0 && m->kernel == SFT_KERNEL_COPY) {
+    if (part->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_past_cache(m)) {
         return mover_direct(m, part->src, dst + (ptrdiff_t)part->dst, part->src_block, err);
     }
     if (part->rank == 0 && part->src_block > way->bounce) {
         return mover_through(m, part, dst, bounce, (size_t)way->bounce, err);
     }
-    const uint64_t span = sft__grid_src_span(part);
-    SFT_TRY(sft_source_read(m->source, part->src, bounce, (size_t)span, err));
+    uint8_t *data;
+    SFT_TRY(mover_fetch(m, part->src, bounce, sft__grid_src_span(part), &data, err));
     part->src = 0;
-    return mover_memory(m, part, dst, bounce, err);
+    return mover_memory(m, part, dst, data, err);
 }
 
 static bool mover_remote(const sft__mover *m) {
@@ -355,7 +380,9 @@ static const uint8_t *mover_lent(const sft__mover *m, const sft__grid *g) {
     return data;
 }
 
-sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_error *err) {
+sft_status sft__mover_run(const sft__mover *given, sft__grid *g, uint8_t *dst, sft_error *err) {
+    sft__mover past = *given;
+    const sft__mover *m = &past;
     mover_way way;
     const uint8_t *lent;
     uint8_t *bounce = NULL;
@@ -363,23 +390,30 @@ sft_status sft__mover_run(const sft__mover *m, sft__grid *g, uint8_t *dst, sft_e
     sft_status status;
 
     sft__grid_for_reading(g);
+    if (sft__grid_src_span(g) < SFT__LOAD_SPAN) {
+        past.way = NULL; /* too little to pay the device's latency */
+    }
+    const bool direct = mover_past_cache(m);
     lent = mover_lent(m, g);
     if (lent != NULL) {
         g->src = 0;
         return mover_memory(m, g, dst, lent, err);
     }
-    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_remote(m)) {
+    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_remote(m) && !direct) {
         return mover_direct(m, g->src, dst + (ptrdiff_t)g->dst, g->src_block, err);
     }
     mover_way_init(m, g, &way);
-    if (way.dim < g->rank || m->kernel != SFT_KERNEL_COPY) {
+    if (way.dim < g->rank || m->kernel != SFT_KERNEL_COPY || direct) {
         size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
+        size += direct ? 4 * SFT__DIRECT_ALIGN : 0;
         bounce = sft__alloc(m->allocator, size);
         if (bounce == NULL) {
             return sft__fail_nomem(err, size);
         }
     }
-    status = mover_read_parts(m, &way, g, dst, bounce, err);
+    const size_t skew =
+        direct ? SFT__DIRECT_ALIGN - (uintptr_t)bounce % SFT__DIRECT_ALIGN : (size_t)0;
+    status = mover_read_parts(m, &way, g, dst, bounce != NULL ? bounce + skew : NULL, err);
     sft__free(m->allocator, bounce, size);
     return status;
 }

@@ -10,8 +10,11 @@
 #include "move/watch.h"
 #include <sft/read.h>
 
+struct sft__load_source; /* load.h */
+
 typedef struct sft__mover {
     const sft_source *source;
+    struct sft__load_source *way; /* how the source is read; NULL: as it reads */
     const sft_dtype *src_dtype;
     const sft_dtype *dst_dtype;
     uint32_t kernel; /* sft_kernel */

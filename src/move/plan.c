@@ -33,6 +33,7 @@ void sft_plan_free(sft_plan *plan) {
     sft__free(a, plan->targets, plan->target_room * sizeof *plan->targets);
     sft__free(a, plan->moves, plan->move_room * sizeof *plan->moves);
     sft__free(a, plan->extras, plan->extra_room * sizeof *plan->extras);
+    sft__free(a, plan->ways, plan->way_count * sizeof *plan->ways);
     sft__arena_free(&plan->arena);
     sft__free(a, plan, sizeof *plan);
 }
@@ -385,6 +386,7 @@ void sft__plan_mover(const sft_plan *plan, size_t index, sft__watch *watch, uint
 
     memset(m, 0, sizeof *m);
     m->source = plan->sources[move->source];
+    m->way = move->source < plan->way_count ? &plan->ways[move->source] : NULL;
     m->src_dtype = move->src_dtype;
     m->dst_dtype = move->dst_dtype;
     if (move->kernel == SFT_KERNEL_COPY) { /* bytes: a move of one's own need not have types */

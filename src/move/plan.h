@@ -7,7 +7,7 @@
 #define SFT_MOVE_PLAN_H
 
 #include "base/alloc.h"
-#include "move/mover.h"
+#include "move/load.h"
 #include <sft/extend.h>
 
 /* What a move has beside its public face. */
@@ -36,6 +36,8 @@ struct sft_plan {
     size_t extra_room;
     size_t move_count;
     sft_plan_cost cost;
+    sft__load_source *ways; /* of the last run: way_count entries, beside sources */
+    size_t way_count;
 };
 
 /* The grid of a move and what moves it. */

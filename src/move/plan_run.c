@@ -240,10 +240,46 @@ static sft_status run_options(sft_run_options *o, const sft_run_options *given, 
         }
         memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
     }
+    if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || o->strategy == SFT_STRATEGY_MAP) {
+        return sft__fail(err, SFT_E_ARG, "a plan is read, not mapped, or the strategy is unknown");
+    }
     if (o->memory_bytes == 0) {
         o->memory_bytes = RUN_MEMORY;
     }
     return SFT_OK;
+}
+
+/* How each source is read; what moves span of it counts, gaps included. */
+static sft_status run_ways(sft_plan *plan, const sft_run_options *o, sft_error *err) {
+    uint64_t total = 0;
+
+    sft__free(plan->allocator, plan->ways, plan->way_count * sizeof *plan->ways);
+    plan->way_count = plan->source_count;
+    plan->ways = sft__alloc_zero(plan->allocator, plan->way_count * sizeof *plan->ways);
+    if (plan->ways == NULL) {
+        plan->way_count = 0;
+        return sft__fail_nomem(err, plan->source_count * sizeof *plan->ways);
+    }
+    for (size_t i = 0; i < plan->move_count; i++) {
+        const uint64_t span = plan->extras[i].src_end - plan->extras[i].src_low;
+        plan->ways[plan->moves[i].source].wanted += span;
+        total += span; /* overflow: a worse choice, no more */
+    }
+    for (size_t i = 0; i < plan->way_count; i++) {
+        plan->ways[i].direct = -1;
+        if (plan->ways[i].wanted > 0) {
+            plan->ways[i].total = total;
+            sft__load_choose(&plan->ways[i], plan->sources[i], o->strategy, false);
+        }
+    }
+    return SFT_OK;
+}
+
+static void run_ways_close(sft_plan *plan) {
+    for (size_t i = 0; i < plan->way_count; i++) {
+        sft__fd_close_direct(plan->ways[i].direct);
+        plan->ways[i].direct = -1;
+    }
 }
 
 /* Two buffers per worker share the budget; below the smallest useful size the budget gives way. */
@@ -266,16 +302,26 @@ sft_status sft_plan_run(sft_plan *plan, const sft_run_options *options, sft_erro
         return SFT_OK;
     }
     SFT_TRY(run_check_writers(plan, err));
+    SFT_TRY(run_ways(plan, &o, err));
     memset(&r, 0, sizeof r);
     r.plan = plan;
     r.buffer = run_buffer(&o);
-    SFT_TRY(sft__watch_init(&r.watch, o.control, plan->cost.bytes_written,
-                            sft_pool_threads(o.pool) > 1, err));
+    status = sft__watch_init(&r.watch, o.control, plan->cost.bytes_written,
+                             sft_pool_threads(o.pool) > 1, err);
+    if (status != SFT_OK) {
+        run_ways_close(plan);
+        return status;
+    }
     r.steps = sft__alloc_array(plan->allocator, plan->move_count, sizeof *r.steps);
     status = r.steps == NULL ? sft__fail_nomem(err, plan->move_count * sizeof *r.steps)
                              : run_all(&r, o.pool, err);
     sft__free(plan->allocator, r.steps, plan->move_count * sizeof *r.steps);
     sft__free(plan->allocator, r.jobs, r.job_room * sizeof *r.jobs);
+    run_ways_close(plan);
     const sft_status ended = sft__watch_end(&r.watch, status == SFT_OK ? err : NULL);
     return status != SFT_OK ? status : ended;
+}
+
+sft_strategy sft_plan_strategy(const sft_plan *plan, uint32_t index, const char **reason) {
+    return sft__load_told(index < plan->way_count ? &plan->ways[index] : NULL, reason);
 }

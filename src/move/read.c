@@ -79,6 +79,7 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
     if (m->source == NULL) {
         return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
+    m->way = NULL;
     m->src_dtype = view->tensor->dtype;
     m->dst_dtype = view->dtype;
     m->kernel = view->kernel;

@@ -360,6 +360,109 @@ static void test_pieces(void **state) {
     free(a.memory);
 }
 
+/* ---------------------------------------------------------------- plans */
+
+/* Rows, columns and steps of several tensors in one plan, past the page cache and through it, with
+ * casts: as sft_tensor_read brings them. */
+static void test_plans(void **state) {
+    enum { TENSORS = 4, ROOM = 2 << 20 };
+    const char *path = in_scratch("p.safetensors");
+    unsigned long pieces = 0;
+    unsigned direct = 0;
+    sft_pool *pool;
+    sft_error err;
+    uint8_t *got = malloc(ROOM), *want = malloc(ROOM);
+    (void)state;
+    assert_true(got != NULL && want != NULL);
+    ok(sft_pool_create(&pool, 3, NULL, &err), &err);
+    for (unsigned round = 0; round < 60; round++) {
+        uint64_t shapes[TENSORS][2];
+        sft_save_tensor list[TENSORS];
+        char names[TENSORS][2];
+        sft_write_options w;
+        sft_catalog *c;
+        memset(list, 0, sizeof list);
+        rnd_fill(got, ROOM);
+        for (unsigned i = 0; i < TENSORS; i++) {
+            shapes[i][0] = 1 + rnd_below(200);
+            shapes[i][1] = 1 + rnd_below(600);
+            names[i][0] = (char)('a' + i);
+            const sft_dtype *t = sft_dtype_get(i & 1 ? SFT_F32 : i & 2 ? SFT_U8 : SFT_BF16);
+            list[i] = (sft_save_tensor){.name = names[i],
+                                        .name_len = 1,
+                                        .dtype = t,
+                                        .shape = shapes[i],
+                                        .rank = 2,
+                                        .data = got,
+                                        .nbytes = shapes[i][0] * shapes[i][1] * t->block_bytes};
+        }
+        SFT_INIT(&w);
+        w.durability = SFT_DURABLE_NONE;
+        ok(sft_save(path, list, TENSORS, NULL, 0, &w, &err), &err);
+        ok(sft_catalog_open(&c, path, NULL, &err), &err);
+        for (unsigned k = 0; k < 6; k++) {
+            static const sft_strategy ways[] = {SFT_STRATEGY_AUTO, SFT_STRATEGY_READ,
+                                                SFT_STRATEGY_DIRECT};
+            sft_run_options run;
+            sft_target *target;
+            sft_plan *plan;
+            const char *reason;
+            uint32_t to;
+            uint64_t at = 0;
+            memset(got, 0x55, ROOM);
+            memset(want, 0x55, ROOM);
+            ok(sft_plan_create(&plan, NULL, &err), &err);
+            ok(sft_target_open_memory(&target, got, ROOM, NULL, &err), &err);
+            ok(sft_plan_add_target(plan, target, &to, &err), &err);
+            assert_int_equal(sft_plan_strategy(plan, 0, &reason), SFT_STRATEGY_AUTO);
+            for (size_t i = 0; i < TENSORS; i++) {
+                const sft_tensor *t = sft_catalog_at(c, i);
+                sft_slice slices[2];
+                sft_read_options o;
+                uint64_t nbytes;
+                SFT_INIT(&o);
+                for (unsigned d = 0; d < 2; d++) {
+                    slices[d].kind = SFT_SLICE_RANGE;
+                    slices[d].start = (int64_t)rnd_below(t->shape[d]);
+                    slices[d].stop =
+                        slices[d].start +
+                        (int64_t)(1 + rnd_below(t->shape[d] - (uint64_t)slices[d].start));
+                    slices[d].step = rnd_below(4) == 0 ? 2 : 1;
+                }
+                o.slices = slices;
+                o.slice_count = rnd_below(4) == 0 ? 0 : 1 + rnd_below(2);
+                o.dtype = rnd_below(3) == 0 ? sft_dtype_get(SFT_F16) : NULL;
+                ok(sft_tensor_result(t, &o, NULL, NULL, &nbytes, &err), &err);
+                at += rnd_below(3); /* any alignment */
+                ok(sft_tensor_read(c, t, &o, want + at, (size_t)nbytes, &err), &err);
+                ok(sft_plan_add_tensor(plan, c, t, &o, to, at, &err), &err);
+                at += nbytes;
+                pieces++;
+            }
+            SFT_INIT(&run);
+            run.strategy = ways[k % 3];
+            run.pool = k < 3 ? NULL : pool;
+            run.memory_bytes = rnd_below(2) ? 0 : 128 << 10;
+            ok(sft_plan_run(plan, &run, &err), &err);
+            const sft_strategy used = sft_plan_strategy(plan, 0, &reason);
+            assert_true(used == SFT_STRATEGY_READ || used == SFT_STRATEGY_DIRECT);
+            assert_true(reason[0] != '\0');
+            direct += used == SFT_STRATEGY_DIRECT;
+            assert_true(run.strategy != SFT_STRATEGY_READ || used == SFT_STRATEGY_READ);
+            assert_memory_equal(got, want, ROOM); /* gaps and what is behind them included */
+            run.strategy = SFT_STRATEGY_MAP;
+            assert_int_equal(sft_plan_run(plan, &run, &err), SFT_E_ARG);
+            sft_plan_free(plan);
+            sft_target_close(target);
+        }
+        sft_catalog_close(c);
+    }
+    printf("%lu slices in plans, %u plans past the page cache\n", pieces, direct);
+    sft_pool_free(pool);
+    free(got);
+    free(want);
+}
+
 /* ---------------------------------------------------------------- verification */
 
 static void save_model(const char *path, uint32_t digests, uint32_t flags) {
@@ -599,8 +702,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_verify),    cmocka_unit_test(test_select),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_plans),     cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_select),    cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_drop);
 }
