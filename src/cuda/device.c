@@ -164,8 +164,8 @@ void sft_cuda_close(sft_cuda *cuda) {
     }
     if (cuda->context != NULL) {
         const bool entered = sft__cuda_enter(cuda, NULL) == SFT_OK;
-        sft__cuda_ring_free(cuda);
-        for (uint32_t i = 0; i < cuda->stream_count; i++) {
+        sft__cuda_ring_free(cuda, !entered);
+        for (uint32_t i = 0; i < cuda->stream_count && entered; i++) {
             (void)cuda->driver.stream_sync(cuda->streams[i]);
             (void)cuda->driver.stream_free(cuda->streams[i]);
         }

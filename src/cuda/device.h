@@ -91,7 +91,8 @@ sft_status sft__cuda_ring_take(sft__cuda_slot **out, sft_cuda *cuda, uint64_t *w
 /* Gives it back; `copied`: copies from it have been put on its stream. Any failure is waited out.
  */
 sft_status sft__cuda_ring_give(sft_cuda *cuda, sft__cuda_slot *slot, bool copied, sft_error *err);
-void sft__cuda_ring_free(sft_cuda *cuda);
+/* lost: the context cannot be entered any more, and what it held went with it. */
+void sft__cuda_ring_free(sft_cuda *cuda, bool lost);
 
 /* The driver's object behind a stream number as DLPack counts. */
 static inline void *sft__cuda_stream(uintptr_t stream) {

@@ -152,10 +152,13 @@ sft_status sft__cuda_ring_give(sft_cuda *cuda, sft__cuda_slot *slot, bool copied
     return status;
 }
 
-void sft__cuda_ring_free(sft_cuda *cuda) {
+void sft__cuda_ring_free(sft_cuda *cuda, bool lost) {
     while (cuda->first != NULL) {
         sft__cuda_slot *slot = pop(cuda);
-        if (slot->pending) {
+        if (lost) {
+            slot->event = NULL;
+            slot->memory = NULL;
+        } else if (slot->pending) {
             (void)cuda->driver.stream_sync(slot->stream);
         }
         free_slot(cuda, slot);

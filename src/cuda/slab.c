@@ -152,12 +152,14 @@ void sft__cuda_slab_drop(sft__cuda_slab *slab) {
     /* In a process that is ending the driver may refuse everything: then there is nothing left to
      * free. */
     const bool entered = sft__cuda_enter(cuda, NULL) == SFT_OK;
-    for (uint32_t i = 0; i < slab->event_count; i++) {
+    for (uint32_t i = 0; i < slab->event_count && entered; i++) {
         (void)cuda->driver.event_sync(slab->events[i]);
         (void)cuda->driver.event_free(slab->events[i]);
     }
     if (slab->owned) {
-        (void)cuda->driver.memory_free(slab->address);
+        if (entered) {
+            (void)cuda->driver.memory_free(slab->address);
+        }
         unreserve(cuda, slab->size);
     }
     if (entered) {

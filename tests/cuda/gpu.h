@@ -22,6 +22,7 @@ static standin_reset_fn standin_reset_;
 static standin_report_fn standin_report_;
 static standin_consume_fn consume;
 static standin_produce_fn produce;
+static standin_peek_fn peek;
 static standin_cufile_reset_fn cufile_reset;
 static standin_cufile_report_fn cufile_report;
 static int (*copy_back)(void *dst, uint64_t src, size_t size);
@@ -50,6 +51,7 @@ static inline int gpu_setup(void **state) {
     gpu_symbol(driver, "standin_report_get", &standin_report_);
     gpu_symbol(driver, "standin_consume", &consume);
     gpu_symbol(driver, "standin_produce", &produce);
+    gpu_symbol(driver, "standin_peek", &peek);
     gpu_symbol(cufile, "standin_cufile_reset", &cufile_reset);
     gpu_symbol(cufile, "standin_cufile_report_get", &cufile_report);
     gpu_symbol(driver, "cuMemcpyDtoH_v2", &copy_back);

@@ -696,3 +696,15 @@ int standin_store(uint64_t address, const void *src, size_t size) {
     memcpy(p, src, size);
     return end(1);
 }
+
+int standin_peek(uint64_t address, size_t size, void *dst);
+int standin_peek(uint64_t address, size_t size, void *dst) {
+    (void)pthread_mutex_lock(&lock);
+    const uint8_t *p = device_memory(address, size);
+    if (p == NULL) {
+        fault("a look outside of device memory");
+        return end(0);
+    }
+    memcpy(dst, p, size);
+    return end(1);
+}

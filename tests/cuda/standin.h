@@ -43,6 +43,9 @@ typedef void (*standin_report_fn)(standin_report *out);
 typedef int (*standin_consume_fn)(void *stream, uint64_t address, size_t size, void *dst);
 /* Work that takes its time on `stream`, filling device memory when it is done. */
 typedef int (*standin_produce_fn)(void *stream, uint64_t address, size_t size, int value);
+/* What device memory holds now; no call of the driver's, never fails on request. 0: outside of any.
+ */
+typedef int (*standin_peek_fn)(uint64_t address, size_t size, void *dst);
 /* Bytes to device memory from beside the streams, as a storage device does; 0: outside of any
  * allocation. */
 int standin_store(uint64_t address, const void *src, size_t size);
