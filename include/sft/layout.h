@@ -103,6 +103,7 @@ SFT_API void sft_layout_free(sft_layout *layout); /* NULL is fine */
 
 SFT_API size_t sft_layout_dims(const sft_layout *layout); /* 0: scalar, or flat (any rank) */
 SFT_API int sft_layout_is_flat(const sft_layout *layout);
+SFT_API int sft_layout_is_boxes(const sft_layout *layout); /* explicit ones */
 
 /* Ranks that hold a part: how many, and the i-th (device order). at: SFT_E_RANGE past the end. */
 SFT_API uint64_t sft_layout_rank_count(const sft_layout *layout);

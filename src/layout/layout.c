@@ -414,6 +414,10 @@ int sft_layout_is_flat(const sft_layout *layout) {
     return layout->kind == SFT__LAYOUT_FLAT;
 }
 
+int sft_layout_is_boxes(const sft_layout *layout) {
+    return layout->kind == SFT__LAYOUT_BOXES;
+}
+
 uint64_t sft_layout_rank_count(const sft_layout *layout) {
     return layout->devices;
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/assembly.h - a catalog while it is put together from pieces of others: their sources (lent,
+ * never closed), and boxes of their tensors moved to new places. Read <sft/extend.h> and
+ * <sft/checkpoint.h> first.
+ */
+#ifndef SFT_CHECKPOINT_ASSEMBLY_H
+#define SFT_CHECKPOINT_ASSEMBLY_H
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include <sft/checkpoint.h>
+#include <sft/extend.h>
+
+/* Where the pieces of the tensor at hand are collected. Arrays are kept for the next tensor. */
+typedef struct sft__piece_list {
+    sft_piece *pieces; /* numbers point into `numbers` only when sft__assembly_add runs */
+    size_t count;
+    size_t capacity;
+    uint64_t *numbers; /* start, count, strides: 3 * rank per piece */
+    size_t number_count;
+    size_t number_capacity;
+} sft__piece_list;
+
+typedef struct sft__assembly {
+    const sft_allocator *allocator;
+    sft_builder *builder;
+    const sft_catalog *const *catalogs;
+    size_t catalog_count;
+    size_t *first;     /* of each catalog: position of its sources in `index` */
+    uint32_t *index;   /* of the builder's source and file; NONE: not added yet */
+    size_t index_count;
+    sft__piece_list list;
+    sft_error *err;
+} sft__assembly;
+
+sft_status sft__assembly_init(sft__assembly *a, const sft_catalog *const *catalogs, size_t count,
+                              const sft_open_options *options, sft_error *err);
+/* Frees everything that is left. */
+void sft__assembly_reset(sft__assembly *a);
+
+/* Box [from, from + count) of a tensor of catalog `which` becomes the box that begins at `to` in the new
+ * tensor. A part of it that the tensor's pieces do not hold is not there either. */
+sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
+                             const uint64_t *count, const uint64_t *to);
+/* All of it, as it is. */
+sft_status sft__assembly_whole(sft__assembly *a, size_t which, const sft_tensor *tensor);
+/* Elements [first, first + n) in row-major order of a tensor that lies packed in one piece become a packed
+ * box of `rank` dimensions at `to`. SFT_E_UNSUPPORTED for other tensors. */
+sft_status sft__assembly_run(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t first,
+                             uint64_t n, const uint64_t *count, const uint64_t *to, uint32_t rank);
+/* Box [from, from + count) of a tensor, which is contiguous in row-major order of it, becomes part of a
+ * vector:
+ * element e of the tensor, counted so, becomes element e - base. A tensor that was cut across rows gives
+ * one piece per run: SFT_E_LIMIT above SFT__RUNS. */
+#define SFT__RUNS (UINT64_C(1) << 20)
+sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
+                              const uint64_t *count, uint64_t base);
+/* The collected pieces as a tensor with the name, dtype and file of `like`. The list is empty afterwards. */
+sft_status sft__assembly_add(sft__assembly *a, size_t which, const sft_tensor *like, const uint64_t *shape,
+                             size_t rank);
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/join.c - the whole out of what many ranks hold: for each tensor its layout, for each part of it
+ * one holder, for each box of the part a piece. Read checkpoint/assembly.h first.
+ */
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/strmap.h"
+#include "checkpoint/assembly.h"
+#include <stdlib.h>
+
+/* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
+typedef struct joined_name {
+    const char *name;
+    size_t len;
+    size_t first; /* of the parts */
+} joined_name;
+
+typedef struct joining {
+    sft__assembly assembly;
+    const sft_allocator *allocator;
+    const sft_rank_part *parts;
+    size_t count;
+    sft_layout_find find;
+    void *ctx;
+    sft_error *err;
+    const sft_catalog **catalogs;
+    uint64_t *load; /* bytes taken from each part so far */
+    joined_name *names;
+    size_t name_count;
+    size_t name_room;
+    sft__strmap map;
+    size_t *holder; /* of each part of the tensor at hand: position in `parts` + 1; 0: none */
+    size_t holder_room;
+} joining;
+
+/* The tensor at hand. */
+typedef struct subject {
+    const sft_tensor *like; /* as its first rank has it */
+    const sft_layout *layout;
+    uint64_t shape[SFT_LAYOUT_RANK]; /* of the full tensor */
+    size_t dims;
+} subject;
+
+static sft_status fail_on(const joining *j, const sft_tensor *t, sft_status status, const char *what) {
+    return sft__fail_tensor(j->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
+}
+
+/* ---------------------------------------------------------------- names */
+
+static int compare_ranks(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static sft_status check_ranks(const joining *j) {
+    uint64_t *const ranks = sft__alloc_array(j->allocator, j->count, sizeof *ranks);
+    sft_status status = SFT_OK;
+    if (ranks == NULL) {
+        return sft__fail_nomem(j->err, j->count * sizeof *ranks);
+    }
+    for (size_t i = 0; i < j->count; i++) {
+        ranks[i] = j->parts[i].rank;
+    }
+    qsort(ranks, j->count, sizeof *ranks, compare_ranks);
+    for (size_t i = 1; i < j->count && status == SFT_OK; i++) {
+        if (ranks[i] == ranks[i - 1]) {
+            status = sft__fail(j->err, SFT_E_DUPLICATE, "rank %llu is given twice",
+                               (unsigned long long)ranks[i]);
+        }
+    }
+    sft__free(j->allocator, ranks, j->count * sizeof *ranks);
+    return status;
+}
+
+static sft_status collect_names(joining *j) {
+    size_t total = 0;
+    for (size_t i = 0; i < j->count; i++) {
+        total += sft_catalog_count(j->parts[i].catalog);
+    }
+    j->names = sft__alloc_array(j->allocator, total + 1, sizeof *j->names);
+    if (j->names == NULL) {
+        return sft__fail_nomem(j->err, (total + 1) * sizeof *j->names);
+    }
+    j->name_room = total + 1;
+    if (!sft__strmap_init(&j->map, j->names, sizeof *j->names, total, j->allocator)) {
+        return sft__fail_nomem(j->err, total * sizeof(uint64_t));
+    }
+    for (size_t i = 0; i < j->count; i++) {
+        const sft_catalog *const c = j->parts[i].catalog;
+        for (size_t k = 0; k < sft_catalog_count(c); k++) {
+            const sft_tensor *const t = sft_catalog_at(c, k);
+            joined_name *const n = &j->names[j->name_count];
+            n->name = t->name;
+            n->len = t->name_len;
+            n->first = i;
+            if (sft__strmap_add(&j->map, j->name_count) == SFT__STRMAP_NONE) {
+                j->name_count++;
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- holders */
+
+static sft_status disagree(const joining *j, const sft_tensor *t, size_t part, const char *what) {
+    return sft__fail_tensor(j->err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
+                            "rank %llu has another %s", (unsigned long long)j->parts[part].rank, what);
+}
+
+/* A rank's tensor must be what the layout says of that rank. */
+static sft_status check_local(const joining *j, const subject *s, const sft_tensor *t, size_t part) {
+    uint64_t local[SFT_LAYOUT_RANK];
+    sft_error why;
+    const uint64_t rank = j->parts[part].rank;
+    const sft_status status = sft_layout_local_shape(s->layout, s->shape, s->dims, rank, local, &why);
+    const size_t dims = sft_layout_is_flat(s->layout) ? 1 : s->dims;
+    if (status != SFT_OK) {
+        return fail_on(j, t, status, why.message);
+    }
+    if (t->dtype->id != s->like->dtype->id) {
+        return disagree(j, t, part, "dtype");
+    }
+    if (t->rank != dims || memcmp(t->shape, local, dims * sizeof *local) != 0) {
+        return disagree(j, t, part, "shape than the layout gives it");
+    }
+    return SFT_OK;
+}
+
+static sft_status clear_holders(joining *j, const subject *s) {
+    const uint64_t parts = sft_layout_part_count(s->layout);
+    size_t wanted;
+    if (!sft__size_from_u64(parts, &wanted) ||
+        !sft__grow(j->allocator, &j->holder, &j->holder_room, wanted, sizeof *j->holder)) {
+        return sft__fail_nomem(j->err, wanted);
+    }
+    memset(j->holder, 0, wanted * sizeof *j->holder);
+    return SFT_OK;
+}
+
+/* For each part the rank that has read least so far, the first of equals. */
+static sft_status find_holders(joining *j, const subject *s) {
+    SFT_TRY(clear_holders(j, s));
+    for (size_t i = 0; i < j->count; i++) {
+        uint64_t part;
+        const sft_tensor *t;
+        if (!sft_layout_holds(s->layout, j->parts[i].rank)) {
+            continue;
+        }
+        t = sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
+        if (t == NULL) {
+            continue;
+        }
+        SFT_TRY(check_local(j, s, t, i));
+        SFT_TRY(sft_layout_part(s->layout, j->parts[i].rank, &part, j->err));
+        size_t *const holder = &j->holder[part];
+        if (*holder == 0 || j->load[i] < j->load[*holder - 1]) {
+            *holder = i + 1;
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- what nobody has */
+
+static void describe_box(char *text, size_t room, const uint64_t *start, const uint64_t *count,
+                         size_t dims) {
+    sft__buf b;
+    sft__buf_init(&b, NULL);
+    sft__buf_text(&b, "[");
+    for (size_t d = 0; d < dims; d++) {
+        sft__buf_text(&b, d == 0 ? "" : ", ");
+        sft__buf_u64(&b, start[d]);
+        sft__buf_text(&b, ":");
+        sft__buf_u64(&b, start[d] + count[d]);
+    }
+    sft__buf_add(&b, "]", 2); /* with its NUL */
+    (void)sft_escape(text, room, b.failed ? "" : b.data, b.failed ? 0 : b.len - 1);
+    sft__buf_reset(&b);
+}
+
+/* Is the part empty? Then nobody needs to have it. Otherwise says which box is missing. */
+static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
+    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
+    const sft_shard shard = {start, count, local};
+    uint64_t shards = 0;
+    char box[160];
+    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    if (shards == 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
+    describe_box(box, sizeof box, start, count, s->dims);
+    return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
+                            "no file holds the box %s, which is rank %llu's", box,
+                            (unsigned long long)rank);
+}
+
+/* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart, and their
+ * elements are as many as the tensor's. Sorted by dimension 0, only neighbours that reach into each other
+ * there are compared. */
+typedef struct one_box {
+    const uint64_t *start;
+    const uint64_t *count;
+} one_box;
+
+static int compare_boxes(const void *a, const void *b) {
+    const one_box *const x = a;
+    const one_box *const y = b;
+    return x->start[0] < y->start[0] ? -1 : x->start[0] > y->start[0];
+}
+
+static bool overlap(const one_box *a, const one_box *b, size_t dims) {
+    for (size_t d = 0; d < dims; d++) {
+        if (a->start[d] + a->count[d] <= b->start[d] || b->start[d] + b->count[d] <= a->start[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sft_status check_tiling(const joining *j, const subject *s, one_box *boxes, size_t count) {
+    uint64_t wanted = 1;
+    uint64_t held = 0;
+    for (size_t d = 0; d < s->dims; d++) {
+        wanted *= s->shape[d]; /* checked: the layout was */
+    }
+    if (s->dims != 0) {
+        qsort(boxes, count, sizeof *boxes, compare_boxes);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t n = 1;
+        for (size_t d = 0; d < s->dims; d++) {
+            n *= boxes[i].count[d];
+        }
+        held += n;
+        for (size_t k = i + 1; k < count && (s->dims == 0 || boxes[k].start[0] <
+                                                                 boxes[i].start[0] + boxes[i].count[0]);
+             k++) {
+            if (overlap(&boxes[i], &boxes[k], s->dims)) {
+                return fail_on(j, s->like, SFT_E_OVERLAP, "two boxes overlap without being replicas");
+            }
+        }
+    }
+    if (held != wanted) {
+        return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
+                                "the boxes hold %llu of %llu elements", (unsigned long long)held,
+                                (unsigned long long)wanted);
+    }
+    return SFT_OK;
+}
+
+static sft_status check_boxes(const joining *j, const subject *s) {
+    const size_t parts = (size_t)sft_layout_part_count(s->layout);
+    const size_t numbers = 2 * s->dims + 1;
+    uint64_t *const room = sft__alloc_array(j->allocator, parts * numbers, sizeof *room);
+    one_box *const boxes = sft__alloc_array(j->allocator, parts, sizeof *boxes);
+    uint64_t local[SFT_LAYOUT_RANK];
+    size_t n = 0;
+    sft_status status = SFT_OK;
+    if (room == NULL || boxes == NULL) {
+        status = sft__fail_nomem(j->err, parts * sizeof *boxes);
+    }
+    for (size_t i = 0; i < parts && status == SFT_OK; i++) {
+        uint64_t shards = 0;
+        const sft_shard shard = {room + n * numbers, room + n * numbers + s->dims, local};
+        if (j->holder[i] == 0) {
+            continue;
+        }
+        const uint64_t rank = j->parts[j->holder[i] - 1].rank;
+        status = sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
+        if (status == SFT_OK && shards != 0) {
+            status = sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
+            boxes[n].start = shard.start;
+            boxes[n++].count = shard.count;
+        }
+    }
+    if (status == SFT_OK) {
+        status = check_tiling(j, s, boxes, n);
+    }
+    sft__free(j->allocator, room, parts * numbers * sizeof *room);
+    sft__free(j->allocator, boxes, parts * sizeof *boxes);
+    return status;
+}
+
+/* ---------------------------------------------------------------- pieces */
+
+static sft_status take_part(joining *j, const subject *s, size_t which) {
+    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
+    const sft_shard shard = {start, count, local};
+    const uint64_t rank = j->parts[which].rank;
+    const sft_tensor *const t =
+        sft_catalog_find(j->parts[which].catalog, s->like->name, s->like->name_len);
+    uint64_t shards = 0;
+    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    for (uint64_t i = 0; i < shards; i++) {
+        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        if (sft_layout_is_flat(s->layout)) {
+            uint64_t n = 1;
+            for (size_t d = 0; d < s->dims; d++) {
+                n *= count[d];
+            }
+            SFT_TRY(sft__assembly_run(&j->assembly, which, t, local[0], n, count, start, (uint32_t)s->dims));
+        } else {
+            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
+        }
+    }
+    j->load[which] += t->nbytes;
+    return SFT_OK;
+}
+
+/* A rank of each part without a holder, to name its box. */
+static sft_status check_missing(const joining *j, const subject *s) {
+    for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
+        uint64_t rank;
+        uint64_t part;
+        SFT_TRY(sft_layout_rank_at(s->layout, i, &rank, j->err));
+        SFT_TRY(sft_layout_part(s->layout, rank, &part, j->err));
+        if (j->holder[part] == 0) {
+            SFT_TRY(missing(j, s, rank));
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status take_cut(joining *j, const subject *s, size_t which) {
+    const uint64_t parts = sft_layout_part_count(s->layout);
+    sft_error why;
+    const sft_status status = sft_layout_check(s->layout, s->shape, s->dims, &why);
+    if (status != SFT_OK) {
+        return fail_on(j, s->like, status, why.message);
+    }
+    SFT_TRY(find_holders(j, s));
+    SFT_TRY(check_missing(j, s));
+    if (sft_layout_is_boxes(s->layout)) {
+        SFT_TRY(check_boxes(j, s));
+    }
+    for (uint64_t i = 0; i < parts; i++) {
+        if (j->holder[i] != 0) {
+            SFT_TRY(take_part(j, s, j->holder[i] - 1));
+        }
+    }
+    return sft__assembly_add(&j->assembly, which, s->like, s->shape, s->dims);
+}
+
+/* Not cut: all ranks that have it must have the same. */
+static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
+    for (size_t i = which + 1; i < j->count; i++) {
+        const sft_tensor *const t = sft_catalog_find(j->parts[i].catalog, like->name, like->name_len);
+        if (t == NULL) {
+            continue;
+        }
+        if (t->dtype->id != like->dtype->id) {
+            return disagree(j, t, i, "dtype");
+        }
+        if (t->rank != like->rank || memcmp(t->shape, like->shape, t->rank * sizeof *t->shape) != 0) {
+            return disagree(j, t, i, "shape");
+        }
+    }
+    SFT_TRY(sft__assembly_whole(&j->assembly, which, like));
+    j->load[which] += like->nbytes;
+    return sft__assembly_add(&j->assembly, which, like, like->shape, like->rank);
+}
+
+static sft_status take_name(joining *j, const joined_name *n) {
+    subject s;
+    memset(&s, 0, sizeof s);
+    s.like = sft_catalog_find(j->parts[n->first].catalog, n->name, n->len);
+    s.dims = s.like->rank;
+    for (size_t d = 0; d < s.dims && d < SFT_LAYOUT_RANK; d++) {
+        s.shape[d] = s.like->shape[d];
+    }
+    SFT_TRY(j->find(j->ctx, s.like, j->parts[n->first].rank, &s.layout, s.shape, &s.dims, j->err));
+    return s.layout == NULL ? take_whole(j, s.like, n->first) : take_cut(j, &s, n->first);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+static bool speaks_of_one_file(const char *key, size_t len) {
+    static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO", "DCP_VERSION"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it the first file that has the key, and do the others that have it agree? */
+static bool agreed(const joining *j, size_t part, const sft_metadata_entry *e) {
+    for (size_t i = 0; i < j->count; i++) {
+        size_t len;
+        const char *const value =
+            sft_catalog_file_count(j->parts[i].catalog) == 0
+                ? NULL
+                : sft_catalog_metadata_find(j->parts[i].catalog, 0, e->key, e->key_len, &len);
+        if (value == NULL) {
+            continue;
+        }
+        if (i < part || len != e->value_len || memcmp(value, e->value, len) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sft_status take_metadata(joining *j) {
+    for (size_t i = 0; i < j->count; i++) {
+        const sft_catalog *const c = j->parts[i].catalog;
+        const size_t count = sft_catalog_file_count(c) == 0 ? 0 : sft_catalog_metadata_count(c, 0);
+        for (size_t k = 0; k < count; k++) {
+            sft_metadata_entry e;
+            SFT_TRY(sft_catalog_metadata_at(c, 0, k, &e.key, &e.key_len, &e.value, &e.value_len));
+            if (!speaks_of_one_file(e.key, e.key_len) && agreed(j, i, &e)) {
+                SFT_TRY(sft_builder_add_metadata(j->assembly.builder, 0, &e, j->err));
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static sft_status prepare(joining *j, const sft_open_options *options) {
+    j->catalogs = sft__alloc_array(j->allocator, j->count, sizeof *j->catalogs);
+    j->load = sft__alloc_zero(j->allocator, j->count * sizeof *j->load);
+    if (j->catalogs == NULL || j->load == NULL) {
+        return sft__fail_nomem(j->err, j->count * sizeof *j->load);
+    }
+    for (size_t i = 0; i < j->count; i++) {
+        j->catalogs[i] = j->parts[i].catalog;
+    }
+    SFT_TRY(check_ranks(j));
+    SFT_TRY(sft__assembly_init(&j->assembly, j->catalogs, j->count, options, j->err));
+    return collect_names(j);
+}
+
+static sft_status run(joining *j, const sft_open_options *options) {
+    SFT_TRY(prepare(j, options));
+    for (size_t i = 0; i < j->name_count; i++) {
+        SFT_TRY(take_name(j, &j->names[i]));
+    }
+    return j->name_count == 0 ? SFT_OK : take_metadata(j);
+}
+
+sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
+                               sft_layout_find find, void *ctx, const sft_open_options *options,
+                               sft_error *err) {
+    joining j;
+    *out = NULL;
+    if (count == 0 || count > UINT32_MAX) {
+        return sft__fail(err, SFT_E_ARG, "no ranks to join");
+    }
+    memset(&j, 0, sizeof j);
+    j.allocator = sft__allocator(options != NULL ? options->allocator : NULL);
+    j.parts = parts;
+    j.count = count;
+    j.find = find;
+    j.ctx = ctx;
+    j.err = err;
+    sft_status status = run(&j, options);
+    if (status == SFT_OK) {
+        status = sft_builder_finish(out, j.assembly.builder, err);
+    }
+    sft__assembly_reset(&j.assembly);
+    if (j.map.slots != NULL) {
+        sft__strmap_reset(&j.map);
+    }
+    sft__free(j.allocator, j.catalogs, count * sizeof *j.catalogs);
+    sft__free(j.allocator, j.load, count * sizeof *j.load);
+    sft__free(j.allocator, j.names, j.name_room * sizeof *j.names);
+    sft__free(j.allocator, j.holder, j.holder_room * sizeof *j.holder);
+    return status;
+}

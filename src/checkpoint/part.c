@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/part.c - what one rank holds of a whole catalog. Read checkpoint/assembly.h first.
+ */
+#include "base/error.h"
+#include "checkpoint/assembly.h"
+
+typedef struct parting {
+    sft__assembly assembly;
+    const sft_catalog *whole;
+    uint64_t rank;
+    sft_layout_find find;
+    void *ctx;
+    sft_error *err;
+} parting;
+
+/* An error of the layout's arithmetic, with the tensor it is about. */
+static sft_status about(const sft_tensor *t, sft_status status, const sft_error *why, sft_error *err) {
+    return sft__fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", why->message);
+}
+
+/* One shard of a flat layout: a box of the full tensor that is contiguous in it. */
+static sft_status take_run(parting *p, const sft_tensor *t, const sft_shard *s) {
+    uint64_t first = 0;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        first = first * t->shape[d] + s->start[d];
+    }
+    return sft__assembly_flat(&p->assembly, 0, t, s->start, s->count, first - s->local_start[0]);
+}
+
+static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout *layout) {
+    uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
+    uint64_t local[SFT_LAYOUT_RANK];
+    const sft_shard shard = {start, extent, local_start};
+    const bool flat = sft_layout_is_flat(layout) != 0;
+    uint64_t shards = 0;
+    sft_error why;
+    sft_status status =
+        sft_layout_local_shape(layout, t->shape, t->rank, p->rank, local, &why);
+    if (status == SFT_OK) {
+        status = sft_layout_shard_count(layout, t->shape, t->rank, p->rank, &shards, &why);
+    }
+    for (uint64_t i = 0; i < shards && status == SFT_OK; i++) {
+        status = sft_layout_shard_at(layout, t->shape, t->rank, p->rank, i, &shard, &why);
+        if (status == SFT_OK) {
+            SFT_TRY(flat ? take_run(p, t, &shard)
+                         : sft__assembly_box(&p->assembly, 0, t, start, extent, local_start));
+        }
+    }
+    if (status != SFT_OK) {
+        return about(t, status, &why, p->err);
+    }
+    return sft__assembly_add(&p->assembly, 0, t, local, flat ? 1 : t->rank);
+}
+
+static sft_status take_tensor(parting *p, const sft_tensor *t) {
+    uint64_t shape[SFT_LAYOUT_RANK];
+    size_t dims = t->rank;
+    const sft_layout *layout = NULL;
+    SFT_TRY(p->find(p->ctx, t, p->rank, &layout, shape, &dims, p->err));
+    if (layout == NULL) {
+        SFT_TRY(sft__assembly_whole(&p->assembly, 0, t));
+        return sft__assembly_add(&p->assembly, 0, t, t->shape, t->rank);
+    }
+    return sft_layout_holds(layout, p->rank) ? take_shards(p, t, layout) : SFT_OK;
+}
+
+static sft_status take_metadata(parting *p) {
+    const size_t count = sft_catalog_metadata_count(p->whole, 0);
+    uint32_t file = 0;
+    if (sft_catalog_file_count(p->whole) == 0) {
+        return SFT_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sft_metadata_entry e;
+        SFT_TRY(sft_catalog_metadata_at(p->whole, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
+        SFT_TRY(sft_builder_add_metadata(p->assembly.builder, file, &e, p->err));
+    }
+    return SFT_OK;
+}
+
+static sft_status take_all(parting *p) {
+    const size_t count = sft_catalog_count(p->whole);
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        SFT_TRY(take_tensor(p, sft_catalog_at(p->whole, i)));
+        any = true;
+    }
+    return any ? take_metadata(p) : SFT_OK;
+}
+
+sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole, uint64_t rank,
+                               sft_layout_find find, void *ctx, const sft_open_options *options,
+                               sft_error *err) {
+    parting p;
+    *out = NULL;
+    memset(&p, 0, sizeof p);
+    p.whole = whole;
+    p.rank = rank;
+    p.find = find;
+    p.ctx = ctx;
+    p.err = err;
+    sft_status status = sft__assembly_init(&p.assembly, &whole, 1, options, err);
+    if (status == SFT_OK) {
+        status = take_all(&p);
+    }
+    if (status == SFT_OK) {
+        status = sft_builder_finish(out, p.assembly.builder, err);
+    }
+    sft__assembly_reset(&p.assembly);
+    return status;
+}
