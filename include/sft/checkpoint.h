@@ -28,8 +28,7 @@ extern "C" {
  * *layout: NULL (set on entry) means not cut: whole and the same on every rank. Otherwise a layout that
  * outlives the call of join or part. shape: room for SFT_LAYOUT_RANK sizes, *dims of the full tensor; set
  * on entry to those of `tensor`, to be changed by join's caller where a layout is given. A status other
- * than SFT_OK ends the operation with it.
- */
+ * than SFT_OK ends the operation with it. */
 typedef sft_status (*sft_layout_find)(void *ctx, const sft_tensor *tensor, uint64_t rank,
                                       const sft_layout **layout, uint64_t *shape, size_t *dims,
                                       sft_error *err);
