@@ -88,7 +88,24 @@ BUILDS = {
     "same-key": b"\x40\x00\x02\x01k\x01v\x01k\x01w",
     "bad-utf8": b"\x00\x01\x00\x04\x00\x01\xff",
 }
+REMOTE = {
+    "head": "hHTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\nContent-Length: 10\r\n"
+    'ETag: "a"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n',
+    "hub": 'hHTTP/2 302\r\nX-Linked-Etag: "' + "0a" * 32 + '"\r\nX-Repo-Commit: ' + "b" * 40 + "\r\n\r\n",
+    "retry": "hHTTP/1.1 503 x\r\nRetry-After: 7\r\nContent-Encoding: gzip\r\n\r\n",
+    "continue": "hHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n",
+    "range": "rbytes 0-99/1234",
+    "range-total": "rbytes */18446744073709551615",
+    "date": "dSun, 06 Nov 1994 08:49:37 GMT",
+    "date-old": "dSunday, 06-Nov-94 08:49:37 GMT",
+    "date-c": "dSun Nov  6 08:49:37 1994",
+    "url": "uhttps://Host:443/a/b.json?q=/1\nsub/c d?.safetensors",
+    "url-ip6": "uhttp://[::1]:8/x\n../y",
+    "hf": "fmodels/org/repo@refs/pr/7/a/b.safetensors",
+    "s3": "fbucket/key/of.safetensors",
+}
 put("header", HEADERS)
 put("index", INDEXES)
 put("slice", SLICES)
 put("build", BUILDS)
+put("remote", REMOTE)

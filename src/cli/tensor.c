@@ -4,6 +4,7 @@
  * first.
  */
 #include "cmd.h"
+#include "url.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -40,10 +41,22 @@ uint64_t cli_elements(const sft_tensor *tensor) {
     return n;
 }
 
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
 bool cli_is_single(const sft_catalog *catalog, const char *operand) {
-    return strcmp(operand, "-") == 0 ||
-           (sft_catalog_file_count(catalog) == 1 &&
-            strcmp(sft_catalog_file_at(catalog, 0)->path, operand) == 0);
+    if (strcmp(operand, "-") == 0) {
+        return true;
+    }
+    if (sft_catalog_file_count(catalog) != 1) {
+        return false;
+    }
+    const char *path = sft_catalog_file_at(catalog, 0)->path;
+    /* hf:// and s3:// become other URLs, which end in the same name */
+    return strcmp(cli_is_url(operand) ? last_part(path) : path,
+                  cli_is_url(operand) ? last_part(operand) : operand) == 0;
 }
 
 static bool is_slash(char ch) {
@@ -65,7 +78,7 @@ const char *cli_relative(const sft_file *file, const char *operand) {
         }
     }
     if (len == 0 || strncmp(path, operand, len) != 0) {
-        return path;
+        return cli_is_url(operand) ? last_part(path) : path;
     }
     path += len;
     while (is_slash(*path)) {

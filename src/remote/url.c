@@ -137,7 +137,7 @@ void sft__url_show(char *dst, size_t cap, const char *url) {
     }
     for (size_t i = 0; i < n;
          i++) { /* escaped by whoever prints it; here only what breaks a line */
-        dst[i] = (unsigned char)dst[i] < 0x20 || dst[i] == 0x7f ? '?' : dst[i];
+        dst[i] = (unsigned char)dst[i] < 0x20 || dst[i] == 0x7f ? '_' : dst[i];
     }
     dst[n] = '\0';
 }

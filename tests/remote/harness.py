@@ -57,6 +57,7 @@ class Tests:
         parser = argparse.ArgumentParser()
         parser.add_argument("--probe", required=True)
         parser.add_argument("--tool")
+        parser.add_argument("--fault")
         parser.add_argument("--table", action="store_true", help="print the table of cases")
         parser.add_argument("only", nargs="*")
         self.args = parser.parse_args()

@@ -2,9 +2,9 @@
  *
  * tests/remote/probe.c - the library from the command line, for the tests in Python:
  *     probe [NAME=VALUE...] open|hash|load|fetch|read URL [FOLDER | OFFSET:SIZE ...]
- * Prints one JSON object: the status, what was found, what was counted, the time. Options by their names in
- * sft_remote_options; env=1, http=1, offline=1, nohub=1 are its flags; threads=N makes a pool; keep=TEXT
- * selects the tensors whose names hold it (fetch).
+ * Prints one JSON object: the status, what was found, what was counted, the time. Options by their
+ * names in sft_remote_options; env=1, http=1, offline=1, nohub=1 are its flags; threads=N makes a
+ * pool; keep=TEXT selects the tensors whose names hold it (fetch).
  */
 #include <sft/digest.h>
 #include <sft/load.h>
@@ -44,12 +44,18 @@ static int option(probe *p, const char *arg) {
     struct text {
         const char *name;
         const char **field;
-    } texts[] = {{"hf_endpoint", &p->o.hf_endpoint},     {"hf_token", &p->o.hf_token},
-                 {"hf_cache", &p->o.hf_cache},           {"s3_endpoint", &p->o.s3_endpoint},
-                 {"s3_region", &p->o.s3_region},         {"s3_access_key", &p->o.s3_access_key},
-                 {"s3_secret_key", &p->o.s3_secret_key}, {"s3_session_token", &p->o.s3_session_token},
-                 {"ca_file", &p->o.ca_file},             {"proxy", &p->o.proxy},
-                 {"disk_cache", &p->o.disk_cache},       {"keep", &p->keep}};
+    } texts[] = {{"hf_endpoint", &p->o.hf_endpoint},
+                 {"hf_token", &p->o.hf_token},
+                 {"hf_cache", &p->o.hf_cache},
+                 {"s3_endpoint", &p->o.s3_endpoint},
+                 {"s3_region", &p->o.s3_region},
+                 {"s3_access_key", &p->o.s3_access_key},
+                 {"s3_secret_key", &p->o.s3_secret_key},
+                 {"s3_session_token", &p->o.s3_session_token},
+                 {"ca_file", &p->o.ca_file},
+                 {"proxy", &p->o.proxy},
+                 {"disk_cache", &p->o.disk_cache},
+                 {"keep", &p->keep}};
     struct number {
         const char *name;
         uint32_t *field;
@@ -183,10 +189,11 @@ static sft_status fetch(const probe *p, sft_error *err) {
     const sft_status status =
         sft_remote_fetch(p->remote, p->url, p->argc > 0 ? p->argv[0] : ".", &o, &r, err);
     free(o.wanted_ctx);
-    (void)printf(", \"published\": %llu, \"fetched_bytes\": %llu, \"resumed\": %llu, \"kept\": %llu, "
-                 "\"verified\": %llu",
-                 (unsigned long long)r.files, (unsigned long long)r.bytes, (unsigned long long)r.resumed,
-                 (unsigned long long)r.kept, (unsigned long long)r.verified);
+    (void)printf(
+        ", \"published\": %llu, \"fetched_bytes\": %llu, \"resumed\": %llu, \"kept\": %llu, "
+        "\"verified\": %llu",
+        (unsigned long long)r.files, (unsigned long long)r.bytes, (unsigned long long)r.resumed,
+        (unsigned long long)r.kept, (unsigned long long)r.verified);
     return status;
 }
 
@@ -256,7 +263,8 @@ int main(int argc, char **argv) {
     const double begun = now();
     (void)printf("{\"verb\": \"%s\"", p.verb);
     const sft_status status = run(&p, &err);
-    (void)printf(", \"status\": \"%s\", \"sys\": %d, \"message\": ", sft_status_name(status), err.sys);
+    (void)printf(", \"status\": \"%s\", \"sys\": %d, \"message\": ", sft_status_name(status),
+                 err.sys);
     put_text(status == SFT_OK ? "" : err.message);
     if (p.remote != NULL) {
         sft_remote_count(p.remote, &n);

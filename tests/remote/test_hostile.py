@@ -454,9 +454,25 @@ def killed(t: harness.Tests) -> None:
     print("killed 50 times; the last run found %d of %d bytes" % (got["resumed"], got["fetched_bytes"]))
 
 
+def allocations(t: harness.Tests) -> None:
+    """Every allocation of the wing fails in turn, against this server."""
+    if t.args.fault is None:
+        return
+    other = start(t, "other")
+    base = start(t, "a", other)
+    for url in (base + "/ok/" + FILE, base + "/lfs/" + INDEX):
+        args = [t.args.fault, url, os.path.join(t.tmp, "fault")]
+        done = subprocess.run(args, env=t.env, capture_output=True, text=True, timeout=300, check=False)
+        t.equal(url, done.returncode, 0)
+        if done.returncode != 0:
+            print(done.stdout[-2000:], done.stderr[-2000:])
+        else:
+            print(url.rsplit("/", 2)[1], done.stdout.strip())
+
+
 if __name__ == "__main__":
     tests = harness.Tests()
     sys.exit(
         tests.run(misbehaviour, refused_urls, shard_names, credentials, pinned, boundaries, caches, hub_cache,
-                  environment, s3, tls, fetched, killed)
+                  environment, s3, tls, fetched, killed, allocations)
     )

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * fuzz/fuzz_remote.c - what the remote wing reads as text. The first byte chooses: 'h' the head of
+ * an answer, 'r' a Content-Range, 'd' a date, 'u' a URL with a name beside it (after a line end),
+ * 'f' what follows hf:// or s3://.
+ */
+#include "fuzz.h"
+
+#include "remote/response.h"
+#include "remote/url.h"
+
+static void one_head(const char *text, size_t len) {
+    sft__response r;
+    uint8_t digest[32];
+
+    sft__response_init(&r);
+    for (size_t at = 0; at < len;) {
+        const char *end = memchr(text + at, '\n', len - at);
+        const size_t n = end != NULL ? (size_t)(end - text) + 1 - at : len - at;
+        sft__response_line(&r, text + at, n);
+        at += n;
+    }
+    CHECK(r.status == 0 || (r.status >= 100 && r.status <= 999));
+    CHECK(!r.has_range || (r.first <= r.last && (!r.has_total || r.last < r.total)));
+    CHECK(memchr(r.etag, 0, sizeof r.etag) != NULL &&
+          memchr(r.modified, 0, sizeof r.modified) != NULL);
+    CHECK(memchr(r.linked_etag, 0, sizeof r.linked_etag) != NULL);
+    CHECK(memchr(r.commit, 0, sizeof r.commit) != NULL);
+    CHECK(strpbrk(r.etag, "\r\n") == NULL); /* it goes back into If-Range */
+    CHECK(r.head_bytes <= len);
+    CHECK(r.has_retry || sft__retry_after_ms(&r, 5) == 0);
+    (void)sft__etag_sha256(r.etag, digest);
+    CHECK(!sft__etag_strong(r.etag) || (r.etag[0] == '"' && strlen(r.etag) >= 2));
+}
+
+static void one_url(char *text) {
+    char *name = strchr(text, '\n');
+    char shown[64];
+    sft__url u;
+    sft__url v;
+    sft__buf b;
+
+    if (name == NULL) {
+        return;
+    }
+    *name++ = '\0';
+    sft__url_show(shown, sizeof shown, text);
+    CHECK(strlen(shown) < sizeof shown && strchr(shown, '?') == NULL &&
+          strchr(shown, '\n') == NULL);
+    if (!sft__url_parse(&u, text)) {
+        return;
+    }
+    CHECK(u.host_len > 0 && u.port > 0 && u.port <= 65535 && strchr(text, '#') == NULL);
+    CHECK(memchr(u.host, '@', u.host_len) == NULL && memchr(u.host, '/', u.host_len) == NULL);
+    CHECK(u.path_len == 0 || u.path[0] == '/');
+    CHECK(sft__url_same_origin(&u, &u));
+    if (u.path_len == 0) {
+        return;
+    }
+    sft__buf_init(&b, NULL);
+    sft__url_beside(&b, text, name); /* whatever the name holds, it stays at that origin */
+    sft__buf_add(&b, "", 1);
+    CHECK(!b.failed && sft__url_parse(&v, b.data) && sft__url_same_origin(&u, &v));
+    CHECK(v.query_len == u.query_len);
+    sft__buf_reset(&b);
+}
+
+static void one_hub(const char *text) {
+    const char *bucket;
+    const char *key;
+    size_t len;
+    sft__hub_url u;
+
+    if (sft__hub_url_parse(&u, text)) {
+        CHECK(u.repo_len > 0 && u.revision_len > 0);
+        CHECK(memchr(u.repo, '@', u.repo_len) == NULL && memchr(u.repo, '?', u.repo_len) == NULL);
+        CHECK(u.file == NULL || (u.file[0] != '/' && strstr(u.file, "/../") == NULL));
+        CHECK(u.file == NULL || strncmp(u.file, "../", 3) != 0);
+    }
+    if (sft__s3_url_parse(text, &bucket, &len, &key)) {
+        CHECK(len > 0 && key[0] != '\0' && key[0] != '/' && strstr(key, "/../") == NULL);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    sft__response r;
+    uint64_t seconds;
+
+    if (size == 0 || size > 65536) {
+        return 0;
+    }
+    char *text = malloc(size);
+    CHECK(text != NULL);
+    memcpy(text, data + 1, size - 1);
+    text[size - 1] = '\0';
+    sft__response_init(&r);
+    switch (data[0]) {
+    case 'h':
+        one_head(text, size - 1);
+        break;
+    case 'r':
+        if (sft__content_range(text, size - 1, &r)) {
+            CHECK(r.has_range || r.has_total);
+            CHECK(!r.has_range || r.first <= r.last);
+        } else {
+            CHECK(!r.has_range && !r.has_total);
+        }
+        break;
+    case 'd':
+        if (sft__http_date(text, size - 1, &seconds)) {
+            CHECK(seconds < UINT64_C(253402300861)); /* the year 9999 */
+        }
+        break;
+    case 'u':
+        one_url(text);
+        break;
+    default:
+        one_hub(text);
+    }
+    free(text);
+    return 0;
+}

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""test_nginx.py - the tool through a real server says what it says of local files: nginx over HTTP/1.1, HTTP/2 with TLS,
+behind S3 signatures; and nginx configured to misbehave. Standard library only."""
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import harness
+import hostile_server
+
+INDEX = "model.safetensors.index.json"
+FILE = "model-00001-of-00002.safetensors"
+CONF = """
+daemon off; worker_processes 2; pid {tmp}/nginx.pid; error_log {tmp}/error.log;
+events {{ worker_connections 512; }}
+http {{
+  access_log {tmp}/access.log; default_type application/octet-stream; sendfile on; tcp_nodelay on;
+  client_body_temp_path {tmp}/b; proxy_temp_path {tmp}/p; fastcgi_temp_path {tmp}/f;
+  uwsgi_temp_path {tmp}/u; scgi_temp_path {tmp}/s;
+  server {{ listen 127.0.0.1:{plain}; root {root};
+    location /norange/ {{ alias {root}/; max_ranges 0; }}
+    location /noetag/ {{ alias {root}/; etag off; }}
+    location /gzip/ {{ alias {root}/; gzip on; gzip_types *; gzip_min_length 1; gzip_proxied any; }}
+    location /limit/ {{ alias {root}/; limit_rate 2m; }}
+    location /move/ {{ return 307 http://127.0.0.1:{plain}/$request_uri; }}
+    location /busy/ {{ return 503; }}
+    location /away/ {{ rewrite ^/away/(.*)$ http://127.0.0.1:{plain}/$1 redirect; }}
+  }}
+  server {{ listen 127.0.0.1:{tls} ssl http2; root {root}; ssl_certificate {cert}; ssl_certificate_key {key}; }}
+}}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def certificate(t: harness.Tests) -> tuple[str, str]:
+    key, cert = (os.path.join(t.tmp, n) for n in ("nginx-key.pem", "nginx-cert.pem"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True,
+        capture_output=True,
+    )
+    return key, cert
+
+
+class Nginx:
+    def __init__(self, t: harness.Tests) -> None:
+        key, self.cert = certificate(t)
+        program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+        if program is None:
+            raise RuntimeError("nginx is not installed: scripts/bootstrap.sh test installs it")
+        plain, tls = free_port(), free_port()
+        conf = os.path.join(t.tmp, "nginx.conf")
+        # its workers may run as another user
+        os.chmod(t.tmp, 0o755)
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write(CONF.format(tmp=t.tmp, root=t.files, plain=plain, tls=tls, key=key, cert=self.cert))
+        self.process = subprocess.Popen(
+            [program, "-p", t.tmp, "-c", conf, "-e", os.path.join(t.tmp, "error.log")], stderr=subprocess.DEVNULL
+        )
+        self.plain = "http://127.0.0.1:%d" % plain
+        self.tls = "https://127.0.0.1:%d" % tls
+        for _ in range(200):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", plain)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("nginx did not start: " + open(os.path.join(t.tmp, "error.log")).read()[-500:])
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+SERVER: list[Nginx] = []
+COMMANDS = [
+    ["ls", "{}"],
+    ["ls", "--json", "{}"],
+    ["ls", "--long", "--sort", "size", "{}"],
+    ["ls", "--fold", "{}"],
+    ["check", "{}"],
+    ["check", "--json", "--strict", "{}"],
+    ["show", "{}"],
+    ["show", "--json", "{}"],
+    ["mem", "--dtype", "F16", "{}"],
+    ["hash", "{}"],
+    ["hash", "--content", "--json", "{}"],
+    ["hash", "--tensors", "{}"],
+    ["meta", "{}"],
+]
+
+
+def make_files(t: harness.Tests) -> list[str]:
+    """The model, and the files of the golden tests: valid ones and all kinds of broken ones."""
+    fixtures = os.path.join(os.path.dirname(harness.HERE), "cli", "fixtures.py")
+    gold = os.path.join(t.files, "gold")  # not beside the model: the index does not name them
+    if not os.path.isdir(gold):
+        subprocess.run([sys.executable, fixtures, gold], check=True)
+    names = [INDEX, FILE]
+    for name in sorted(os.listdir(gold)):
+        path = os.path.join(gold, name)
+        if os.path.isfile(path) and name.endswith((".safetensors", ".index.json")) and os.path.getsize(path) < 1 << 22:
+            names.append("gold/" + name)
+    return names
+
+
+def compare(t: harness.Tests, names: list[str], base: str, *options: str, env: dict[str, str] | None = None) -> int:
+    """Output, messages and exit status of every command, the name of the file aside."""
+    count = 0
+    for name in names:
+        for command in COMMANDS:
+            local = t.tool(*[a.format(os.path.join(t.files, name)) for a in command])
+            there = t.tool(*[a.format(base + name) for a in command], *options, env=env)
+            wanted = [s.replace(t.files + "/", "@/") for s in (local.stdout, local.stderr)]
+            got = [s.replace(base, "@/") for s in (there.stdout, there.stderr)]
+            if env is not None:  # files of s3:// are told by their URLs
+                got = [s.replace(env["BASE"], "@/") for s in got]
+            # hints look into a local file; a URL's first bytes are not fetched once more for them
+            wanted, got = [[line for text in both for line in text.split("\n") if "hint: " not in line] for both in (wanted, got)]
+            t.equal("%s %s" % (command[0], name), (there.returncode, got), (local.returncode, wanted))
+            count += 1
+    return count
+
+
+def as_local(t: harness.Tests) -> None:
+    server = SERVER[0]
+    names = make_files(t)
+    n = compare(t, names, server.plain + "/")
+    print("%d commands on %d files say the same through nginx" % (n, len(names)))
+    t.check("enough files", len(names) > 10, names)
+    env = {"SSL_CERT_FILE": server.cert, "BASE": server.tls + "/"}
+    compare(t, [INDEX, FILE], server.tls + "/", env=env)
+    with open(os.path.join(t.tmp, "access.log"), encoding="utf-8") as f:
+        t.check("HTTP/2 was spoken", "HTTP/2.0" in f.read())
+
+
+def through_s3(t: harness.Tests) -> None:
+    s3 = hostile_server.start(t.files, t.log, "s3")
+    base = "http://127.0.0.1:%d/s3" % s3.server_address[1]
+    env = {
+        "AWS_ENDPOINT_URL": base,
+        "AWS_ACCESS_KEY_ID": "test-key",
+        "AWS_SECRET_ACCESS_KEY": "test/secret+key",
+        "BASE": base + "/bucket/",
+    }
+    n = compare(t, make_files(t)[:6], "s3://bucket/", env=env)
+    print("%d commands say the same through signed S3 requests" % n)
+
+
+def data(t: harness.Tests) -> None:
+    """Slices, copies, differences; every byte that came equals the local one."""
+    server = SERVER[0]
+    local = os.path.join(t.files, INDEX)
+    url = server.plain + "/" + INDEX
+    out = [os.path.join(t.tmp, n) for n in ("a.npy", "b.npy")]
+    for tensor in ("model.embed_tokens.weight", "model.embed_tokens.weight[3:200:7, ::-2]", "model.norm.weight[5]"):
+        for place, to in ((local, out[0]), (url, out[1])):
+            t.equal(tensor, t.tool("get", "-f", place, tensor, "-o", to).returncode, 0)
+        t.equal(tensor, harness.sha256(out[0]), harness.sha256(out[1]))
+    t.equal("diff", t.tool("diff", url, local).returncode, 0)
+    copies = [os.path.join(t.tmp, n) for n in ("a.safetensors", "b.safetensors")]
+    for place, to in ((local, copies[0]), (url, copies[1])):
+        done = t.tool("cp", "-f", "--cast", "BF16", "-s", "model.layers.*", place, to)
+        t.equal("cp", (done.returncode, done.stderr), (0, ""))
+    t.equal("cp", harness.sha256(copies[0]), harness.sha256(copies[1]))
+    t.check("cp to a URL", t.tool("cp", local, server.plain + "/x.safetensors").returncode != 0)
+    got = t.probe("threads=4", "load", url)
+    t.equal("load", (got["status"], got["loaded"]), ("SFT_OK", 255744))
+
+
+def misbehaving(t: harness.Tests) -> None:
+    base = SERVER[0].plain
+    for where, status, text in (
+        ("norange", "SFT_OK", ""),
+        ("noetag", "SFT_OK", ""),
+        ("limit", "SFT_OK", ""),
+        ("away", "SFT_OK", ""),
+        ("busy", "SFT_E_HTTP", "HTTP 503"),
+        ("missing", "SFT_E_HTTP", "HTTP 404"),
+        ("move", "SFT_E_HTTP", "more than 5 redirects"),
+    ):
+        got = t.probe("hash", "%s/%s/%s" % (base, where, FILE))
+        t.equal(where, got["status"], status)
+        t.check(where, text in got["message"], got["message"])
+    got = t.probe("hash", base + "/gzip/" + FILE)  # identity was asked for, and nginx obeys
+    t.equal("gzip", got["status"], "SFT_OK")
+    t.put("change.safetensors", harness.tensors_file({"a": harness.noise(12 << 20, 1)}))
+    args = ["connections=1", "read", base + "/limit/change.safetensors"]
+    args += ["%d000000:3000000" % n for n in (0, 4, 8)]  # one after the other, more than half a second each
+    p = subprocess.Popen([t.args.probe, *harness.QUICK, *args], stdout=subprocess.PIPE, text=True, env=t.env)
+    time.sleep(0.3)
+    path = os.path.join(t.files, "change.safetensors")
+    with open(path + ".new", "wb") as f:
+        f.write(harness.tensors_file({"a": harness.noise(12 << 20, 2)}))
+    os.utime(path + ".new", (1e9, 1e9))  # an ETag of nginx is made of the time in seconds, and the size
+    os.rename(path + ".new", path)
+    said = p.communicate(timeout=60)[0]
+    t.check("changed in the middle", '"SFT_E_CHANGED"' in said and "its ETag is" in said, said)
+
+
+def starting(t: harness.Tests) -> None:
+    """A local file is listed without libcurl and the wing being opened."""
+    strace = shutil.which("strace")
+    t.check("strace is there", strace is not None)
+    if strace is None:
+        return
+
+    def opened(*args: str) -> str:
+        log = os.path.join(t.tmp, "strace")
+        subprocess.run([strace, "-f", "-o", log, "-e", "trace=openat,open", t.args.tool, *args], env=t.env,
+                       capture_output=True, check=False)
+        with open(log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    local = opened("ls", os.path.join(t.files, FILE))
+    t.check("local", "curl" not in local and "safetensors-remote" not in local, local)
+    remote = opened("ls", SERVER[0].plain + "/" + FILE)
+    t.check("remote", "libcurl" in remote and "libsafetensors-remote" in remote, remote[-500:])
+
+
+if __name__ == "__main__":
+    tests = harness.Tests()
+    SERVER.append(Nginx(tests))
+    status = tests.run(as_local, through_s3, data, misbehaving, starting)
+    SERVER[0].stop()
+    sys.exit(status)

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Unit tests of what the remote wing reads as text: URLs, heads of answers, dates, entity tags; and
+ * of the cache of blocks.
+ */
+#include "unit/cm.h"
+#include "unit/counting.h"
+
+#include "remote/response.h"
+#include "remote/room.h"
+#include "remote/url.h"
+
+static void test_content_range(void **state) {
+    static const struct {
+        const char *text;
+        int good, range, total;
+        uint64_t first, last, size;
+    } rows[] = {
+        {"bytes 0-99/1234", 1, 1, 1, 0, 99, 1234},
+        {"BYTES 5-5/6", 1, 1, 1, 5, 5, 6},
+        {"bytes 0-0/*", 1, 1, 0, 0, 0, 0},
+        {"bytes */77", 1, 0, 1, 0, 0, 77},
+        {"bytes 18446744073709551614-18446744073709551614/18446744073709551615", 1, 1, 1,
+         UINT64_MAX - 1, UINT64_MAX - 1, UINT64_MAX},
+        {"bytes */*", 0, 0, 0, 0, 0, 0},
+        {"bytes 9-8/20", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-20/20", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-18446744073709551616/*", 0, 0, 0, 0, 0, 0},
+        {"bytes -5/20", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-/20", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-5", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-5/", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-5/6 ", 0, 0, 0, 0, 0, 0},
+        {"bytes 0-5/6,7-8/9", 0, 0, 0, 0, 0, 0},
+        {"bytes=0-5/6", 0, 0, 0, 0, 0, 0},
+        {"items 0-5/6", 0, 0, 0, 0, 0, 0},
+        {"bytes", 0, 0, 0, 0, 0, 0},
+        {"", 0, 0, 0, 0, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sft__response r;
+        sft__response_init(&r);
+        assert_int_equal(sft__content_range(rows[i].text, strlen(rows[i].text), &r), rows[i].good);
+        if (rows[i].good) {
+            assert_int_equal(r.has_range, rows[i].range);
+            assert_int_equal(r.has_total, rows[i].total);
+            assert_true(r.first == rows[i].first && r.last == rows[i].last &&
+                        r.total == rows[i].size);
+        }
+    }
+}
+
+static void test_dates(void **state) {
+    static const struct {
+        const char *text;
+        uint64_t seconds; /* 0: none */
+    } rows[] = {
+        {"Sun, 06 Nov 1994 08:49:37 GMT", 784111777},
+        {"Sunday, 06-Nov-94 08:49:37 GMT", 784111777},
+        {"Sun Nov  6 08:49:37 1994", 784111777},
+        {"Thu, 01 Jan 1970 00:00:01 GMT", 1},
+        {"Thu, 29 Feb 2024 12:00:00 GMT", 1709208000},
+        {"Fri, 01 Mar 2024 00:00:00 GMT", 1709251200},
+        {"Tue, 01 Mar 2101 00:00:00 GMT", 4139078400},
+        {"Friday, 31-Dec-27 23:59:59 GMT", 1830297599},
+        {"Sun, 06 Nov 1994 08:49:37", 0},
+        {"Sun, 06 Nov 1994 08:49:37 CET", 0},
+        {"Sun, 06 Noo 1994 08:49:37 GMT", 0},
+        {"Sun, 32 Nov 1994 08:49:37 GMT", 0},
+        {"Sun, 06 Nov 1969 08:49:37 GMT", 0},
+        {"Sun, 06 Nov 1994 24:49:37 GMT", 0},
+        {"Sun, 06 Nov 99999999999999999999 08:49:37 GMT", 0},
+        {"Sun", 0},
+        {"", 0},
+        {",", 0},
+        {"x, ", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint64_t seconds = 0;
+        const bool good = sft__http_date(rows[i].text, strlen(rows[i].text), &seconds);
+        assert_int_equal(good, rows[i].seconds != 0);
+        if (good) {
+            assert_int_equal(seconds, rows[i].seconds);
+        }
+    }
+}
+
+static void lines(sft__response *r, const char *text) {
+    sft__response_init(r);
+    while (*text != '\0') {
+        const size_t len = strcspn(text, "\n") + 1;
+        sft__response_line(r, text, len);
+        text += len;
+    }
+}
+
+static void test_heads(void **state) {
+    sft__response r;
+    (void)state;
+
+    lines(&r,
+          "HTTP/1.1 206 Partial Content\r\ncontent-RANGE:  bytes 0-9/10 \r\nContent-Length: 10\r\n"
+          "ETag: \"a\"\r\nX-Linked-Etag: \"b\"\r\nX-Repo-Commit: abc\r\nRetry-After: 7\r\n\r\n");
+    assert_true(r.complete && r.status == 206 && r.has_range && r.total == 10 && r.length == 10);
+    assert_string_equal(r.etag, "\"a\"");
+    assert_string_equal(r.linked_etag, "\"b\"");
+    assert_string_equal(r.commit, "abc");
+    assert_int_equal(sft__retry_after_ms(&r, 0), 7000);
+    assert_null(r.fault);
+    lines(&r, "HTTP/2 503 \r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
+    assert_int_equal(r.status, 503);
+    assert_int_equal(sft__retry_after_ms(&r, 784111770), 7000);
+    assert_int_equal(sft__retry_after_ms(&r, 784111790), 0);
+    lines(&r, "HTTP/1.1 503 x\r\nRetry-After: soon\r\n\r\n");
+    assert_int_equal(sft__retry_after_ms(&r, 0), 0);
+    lines(&r, "HTTP/1.1 503 x\r\nRetry-After: 18446744073709551615\r\n\r\n");
+    assert_true(sft__retry_after_ms(&r, 0) == UINT64_MAX);
+    lines(&r, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n");
+    assert_true(r.encoded);
+    lines(&r, "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding:\r\n\r\n");
+    assert_false(r.encoded);
+    lines(&r,
+          "HTTP/1.1 206 OK\r\nContent-Range: bytes 0-1/2\r\nContent-Range: bytes 0-1/3\r\n\r\n");
+    assert_non_null(r.fault);
+    lines(&r, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n");
+    assert_non_null(r.fault);
+    lines(&r, "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n");
+    assert_non_null(r.fault);
+    lines(&r, "HTTP/1.1 20 OK\r\n\r\n");
+    assert_non_null(r.fault);
+    lines(&r, "HTTP/1.1 200 OK\r\n\r\nContent-Length: 9\r\n"); /* behind the body */
+    assert_false(r.has_length);
+    lines(&r, "HTTP/1.1 200 OK\r\nETag: \"\001\"\r\n\r\n");
+    assert_string_equal(r.etag, "");
+    lines(&r, "HTTP/1.1 100 Continue\r\nETag: \"x\"\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+    assert_true(r.status == 200 && r.etag[0] == '\0');
+}
+
+static void test_etags(void **state) {
+    static const char hex[] = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789abcdef";
+    char quoted[80];
+    uint8_t digest[32];
+    (void)state;
+
+    assert_true(sft__etag_strong("\"a\""));
+    assert_false(sft__etag_strong("W/\"a\""));
+    assert_false(sft__etag_strong("a"));
+    assert_false(sft__etag_strong("\""));
+    assert_false(sft__etag_strong(""));
+    (void)snprintf(quoted, sizeof quoted, "\"%s\"", hex);
+    assert_true(sft__etag_sha256(quoted, digest) && digest[0] == 0x01 && digest[31] == 0xef);
+    assert_true(sft__etag_sha256(hex, digest));
+    quoted[5] = 'g';
+    assert_false(sft__etag_sha256(quoted, digest));
+    assert_false(sft__etag_sha256(hex + 1, digest));
+    assert_false(sft__etag_sha256("", digest));
+}
+
+static void test_urls(void **state) {
+    static const char *const bad[] = {"",
+                                      "http://",
+                                      "http:///x",
+                                      "http://h:0/",
+                                      "http://h:65536/",
+                                      "http://h:x/",
+                                      "http://u@h/",
+                                      "http://u:p@h/",
+                                      "http://h/ x",
+                                      "http://h/\n",
+                                      "http://h\\x/",
+                                      "http://h/#f",
+                                      "http://[::1/",
+                                      "http://[::1]x/",
+                                      "ftp://h/",
+                                      "file:///x",
+                                      "//h/x"};
+    static const char *const here[] = {"http://localhost/", "HTTP://LOCALHOST:8/",
+                                       "https://127.0.0.1/x", "http://127.9.9.9",
+                                       "http://[::1]:8/"};
+    static const char *const there[] = {"http://localhost.x/", "http://127.0.0.1.x/",
+                                        "http://1270.0.0.1/",  "http://127.0.0/",
+                                        "http://127.0.0.0.1/", "http://10.0.0.1/"};
+    sft__url a;
+    sft__url b;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(sft__url_parse(&a, bad[i]));
+    }
+    for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+        assert_true(sft__url_parse(&a, here[i]) && sft__url_loopback(&a));
+    }
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+        assert_true(sft__url_parse(&a, there[i]));
+        assert_false(sft__url_loopback(&a));
+    }
+    assert_true(sft__url_parse(&a, "https://Host/a?b") && a.port == 443 && a.path_len == 2);
+    assert_true(sft__url_parse(&b, "HTTPS://hOST:443/c") && sft__url_same_origin(&a, &b));
+    assert_true(sft__url_parse(&b, "http://host:443/c"));
+    assert_false(sft__url_same_origin(&a, &b));
+    assert_true(sft__url_parse(&b, "https://host.x/c"));
+    assert_false(sft__url_same_origin(&a, &b));
+    assert_true(sft__url_parse(&b, "https://host:444/c"));
+    assert_false(sft__url_same_origin(&a, &b));
+}
+
+static void test_joining(void **state) {
+    static const struct {
+        const char *base, *name, *wanted;
+    } rows[] = {
+        {"https://h/a/b.json", "c.safetensors", "https://h/a/c.safetensors"},
+        {"https://h/a/b.json?q=/1", "d/c", "https://h/a/d/c?q=/1"},
+        {"https://h/a/", "c", "https://h/a/c"},
+        {"https://h/a/b", "x?y#z %2e", "https://h/a/x%3Fy%23z%20%252e"},
+        {"https://h/b", "\xc3\xa9", "https://h/%C3%A9"},
+    };
+    char shown[30];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sft__buf b;
+        sft__buf_init(&b, NULL);
+        sft__url_beside(&b, rows[i].base, rows[i].name);
+        sft__buf_add(&b, "", 1);
+        assert_string_equal(b.data, rows[i].wanted);
+        sft__buf_reset(&b);
+    }
+    sft__url_show(shown, sizeof shown, "https://h/x?secret=1");
+    assert_string_equal(shown, "https://h/x");
+    sft__url_show(shown, sizeof shown, "https://h/0123456789012345678901234567890123456789");
+    assert_int_equal(strlen(shown), sizeof shown - 1);
+    assert_true(sft__url_is_json("https://h/a.json?x"));
+    assert_false(sft__url_is_json("https://h/.json"));
+    assert_false(sft__url_is_json("https://h/a.safetensors?x.json"));
+}
+
+static void test_hub_urls(void **state) {
+    static const struct {
+        const char *text, *kind, *repo, *revision, *file;
+    } good[] = {
+        {"org/repo", "models", "org/repo", "main", NULL},
+        {"org/repo/", "models", "org/repo", "main", NULL},
+        {"models/org/repo/a/b.safetensors", "models", "org/repo", "main", "a/b.safetensors"},
+        {"datasets/org/repo@v1", "datasets", "org/repo", "v1", NULL},
+        {"org/repo@refs/pr/7/x.json", "models", "org/repo", "refs/pr/7", "x.json"},
+        {"org/repo@abc/x.json", "models", "org/repo", "abc", "x.json"},
+        {"gpt2", "models", "gpt2", "main", NULL},
+        {"gpt2@x", "models", "gpt2", "x", NULL},
+    };
+    static const char *const bad[] = {"",
+                                      "/",
+                                      "org/",
+                                      "org//x",
+                                      "../repo",
+                                      "org/..",
+                                      "org/repo@",
+                                      "org/repo@../x",
+                                      "org/repo/../x",
+                                      "org/repo/a//b",
+                                      "org/re po",
+                                      "org/repo/a\\b",
+                                      "o?g/repo",
+                                      "org/repo/./x",
+                                      "org/repo@a/b\n"};
+    sft__hub_url u;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(sft__hub_url_parse(&u, good[i].text));
+        assert_string_equal(u.kind, good[i].kind);
+        assert_int_equal(u.repo_len, strlen(good[i].repo));
+        assert_memory_equal(u.repo, good[i].repo, u.repo_len);
+        assert_int_equal(u.revision_len, strlen(good[i].revision));
+        assert_memory_equal(u.revision, good[i].revision, u.revision_len);
+        assert_true((u.file == NULL) == (good[i].file == NULL));
+        if (u.file != NULL) {
+            assert_string_equal(u.file, good[i].file);
+        }
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(sft__hub_url_parse(&u, bad[i]));
+    }
+}
+
+static void test_cache(void **state) {
+    static uint8_t block[SFT__BLOCK];
+    static uint8_t out[SFT__BLOCK];
+    const uint64_t a[2] = {1, 2};
+    const uint64_t b[2] = {1, 3};
+    counting count;
+    sft__cache *c;
+    sft_error err;
+    size_t there = 0;
+    (void)state;
+
+    counting_init(&count);
+    assert_int_equal(sft__cache_create(&c, 64 * SFT__BLOCK, &count.allocator, &err), SFT_OK);
+    for (uint64_t i = 0; i < 64; i++) {
+        memset(block, (int)i, sizeof block);
+        sft__cache_put(c, a, i, block, sizeof block);
+    }
+    for (uint64_t i = 0; i < 64; i++) {
+        assert_true(sft__cache_get(c, a, i, out, sizeof out) && out[0] == i &&
+                    out[SFT__BLOCK - 1] == i);
+        assert_false(sft__cache_get(c, b, i, out, sizeof out));
+    }
+    assert_false(sft__cache_get(c, a, 0, out, 5));         /* another length */
+    assert_true(sft__cache_get(c, a, 0, out, sizeof out)); /* the newest now */
+    for (uint64_t i = 0; i < 63; i++) {
+        sft__cache_put(c, b, i, block, sizeof block);
+    }
+    assert_true(sft__cache_get(c, a, 0, out, sizeof out) && out[0] == 0);
+    for (uint64_t i = 1; i < 64; i++) {
+        there += sft__cache_get(c, a, i, out, sizeof out);
+    }
+    assert_int_equal(there, 0);
+    assert_true(count.peak <= 64 * SFT__BLOCK + 64 * 128);
+    sft__cache_free(c);
+    assert_all_given_back(&count);
+}
+
+static void test_options(void **state) {
+    sft_remote_options o;
+    sft_remote *remote;
+    sft_error err;
+    (void)state;
+
+    SFT_INIT(&o);
+    o.hf_endpoint = "file:///x";
+    assert_int_equal(sft_remote_create(&remote, &o, &err), SFT_E_ARG);
+    assert_null(remote);
+    SFT_INIT(&o);
+    o.s3_access_key = "only";
+    assert_int_equal(sft_remote_create(&remote, &o, &err), SFT_E_ARG);
+    SFT_INIT(&o);
+    o.s3_endpoint = "http://h/?x";
+    assert_int_equal(sft_remote_create(&remote, &o, &err), SFT_E_ARG);
+    SFT_INIT(&o);
+    o.struct_size = 0;
+    assert_int_equal(sft_remote_create(&remote, &o, &err), SFT_E_ARG);
+    assert_int_equal(sft_remote_create(NULL, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_remote_create(&remote, NULL, &err), SFT_OK);
+    sft_catalog *c;
+    assert_int_equal(sft_remote_open(&c, remote, NULL, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_remote_open(&c, NULL, "https://h/x", NULL, &err), SFT_E_ARG);
+    sft_remote_free(remote);
+    sft_remote_free(NULL);
+    assert_true(sft_remote_is_url("hf://x") && sft_remote_is_url("HTTPS://x"));
+    assert_false(sft_remote_is_url("c:/x") || sft_remote_is_url("") || sft_remote_is_url(NULL));
+    const sft_remote_api *api = sft_remote_api_get();
+    assert_true(api->struct_size == sizeof *api && api->open == sft_remote_open);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_content_range), cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_heads),         cmocka_unit_test(test_etags),
+        cmocka_unit_test(test_urls),          cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_hub_urls),      cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
