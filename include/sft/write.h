@@ -139,6 +139,19 @@ SFT_API uint32_t sft_writer_at(const sft_writer *writer, uint32_t position); /* 
  * overlapping puts are SFT_E_STATE at commit or before. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_put(sft_writer *writer, uint32_t index, uint64_t offset,
                                                  const void *data, size_t size, sft_error *err);
+/* Puts tensors of a catalog as they are: tensors[i], which has as many bytes as declared tensor i, goes
+ * there; NULL: not this one, it is put otherwise. One entry per declared tensor. Read and written in blocks
+ * of 256 KiB of the new file (4 MiB if it is durable), neighbours together, by the pool of the writer's
+ * options; with SHA-256, or into a stream, tensor by tensor. Equal to puts of every byte; puts of other
+ * tensors may run beside it. Memory: one block per worker.
+ * Errors: those of reading and of put; SFT_E_ARG (bytes that disagree), SFT_E_CANCELLED. After one only
+ * free is left. */
+struct sft_catalog;
+struct sft_tensor;
+SFT_API SFT_MUST_CHECK sft_status sft_writer_copy(sft_writer *writer,
+                                                  const struct sft_catalog *catalog,
+                                                  const struct sft_tensor *const *tensors,
+                                                  sft_error *err);
 /* Publishes. SFT_E_STATE if bytes are missing (names the tensor). After any result only free is left. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_commit(sft_writer *writer, sft_error *err);
 /* Without a successful commit: removes what was written. NULL is fine. */

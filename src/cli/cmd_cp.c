@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 17 };
+enum { BLOCK_ELEMENTS = 1 << 17, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
 
 /* ---------------------------------------------------------------- copying */
 
@@ -165,21 +165,49 @@ static void warn_lost(copying *k) {
     }
 }
 
-/* Tensors without bytes have no blocks; the writer asks for none. */
-static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool in_order, sft_error *err) {
-    copying k = {.copy = copy, .writer = writer, .in_order = in_order};
-    sft_status status;
+/* What the library copies: tensors that stay as they are. Into a stream all bytes go in order, and
+ * casts are made here, so it copies all or nothing there. */
+static bool is_copied(const cli_copy *copy, const cli_item *item, bool stream) {
+    return stream ? copy->cast == 0 : item->dtype->id == item->tensor->dtype->id;
+}
 
+static sft_status copy_plain(cli_copy *copy, sft_writer *writer, bool stream, sft_error *err) {
+    const sft_tensor **tensors = cli_alloc(copy->count, sizeof *tensors);
+
+    for (size_t i = 0; i < copy->count; i++) {
+        const cli_item *item = &copy->items[i];
+        tensors[i] = is_copied(copy, item, stream) ? item->tensor : NULL;
+    }
+    const sft_status status = sft_writer_copy(writer, copy->catalog, tensors, err);
+    cli_control_end(copy->c);
+    free(tensors);
+    return status;
+}
+
+/* Tensors without bytes have no blocks; the writer asks for none. */
+static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool stream, bool in_order,
+                           sft_error *err) {
+    copying k = {.copy = copy, .writer = writer, .in_order = in_order};
+    uint64_t bytes = 0;
+
+    sft_status status = copy_plain(copy, writer, stream, err);
+    if (status != SFT_OK || copy->cast == 0) {
+        return status;
+    }
+    copy->casting = true;
     cli_cut_init(&k.cut, BLOCK_ELEMENTS);
     for (size_t i = 0; i < copy->count; i++) {
-        cli_cut_add(&k.cut, cli_elements(copy->items[i].tensor));
+        const cli_item *item = &copy->items[i];
+        const bool copied = is_copied(copy, item, stream);
+        cli_cut_add(&k.cut, copied ? 0 : cli_elements(item->tensor));
+        bytes += copied ? 0 : item->nbytes;
     }
     k.lost = cli_alloc(copy->count, sizeof *k.lost);
     k.data_room = BLOCK_ELEMENTS * sizeof(double);
-    const cli_job job = {.label = "copying",
+    const cli_job job = {.label = "casting",
                          .count = cli_cut_units(&k.cut),
-                         .total_bytes = copy->data_bytes,
-                         .room_bytes = k.data_room * (copy->cast > 0 ? 2 : 1),
+                         .total_bytes = bytes,
+                         .room_bytes = k.data_room * 2,
                          .work = copy_block,
                          .merge = merge_block,
                          .ctx = &k};
@@ -194,8 +222,19 @@ static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool in_order, sf
 
 /* ---------------------------------------------------------------- writing */
 
-static void set_options(const cli_copy *copy, sft_write_options *o) {
-    const cli *c = copy->c;
+/* The writer counts everything; while the job of the casts draws, it is only asked to stop. */
+typedef struct watching {
+    const sft_control *control; /* that draws */
+    cli_copy *copy;
+} watching;
+
+static int poll_writer(void *ctx, const sft_progress *progress) {
+    const watching *w = ctx;
+    return w->copy->casting ? cli_stopped(w->copy->c) : w->control->poll(w->control->ctx, progress);
+}
+
+static void set_options(const cli_copy *copy, const sft_control *writer, sft_write_options *o) {
+    cli *c = copy->c;
 
     SFT_INIT(o);
     o->order = SFT_ORDER_DECLARED; /* items are in order already */
@@ -204,6 +243,8 @@ static void set_options(const cli_copy *copy, sft_write_options *o) {
     o->reserve_bytes = cli_number(c, "reserve", 0);
     o->digests = copy->digests;
     o->flags = c->force ? 0 : SFT_WRITE_NEW_ONLY;
+    o->control = writer;
+    o->pool = copy->data_bytes > POOL_BYTES ? cli_pool(c) : NULL;
 }
 
 static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_error *err) {
@@ -230,7 +271,9 @@ static sft_status write_copy(cli_copy *copy, uint64_t *file_bytes, sft_error *er
     sft_writer *writer;
     sft_status status;
 
-    set_options(copy, &options);
+    watching watched = {cli_control(copy->c, "copying"), copy};
+    const sft_control control = {sizeof control, poll_writer, &watched};
+    set_options(copy, &control, &options);
     status = stream ? sft_writer_create_stream(&writer, 1, &options, err)
                     : sft_writer_create(&writer, copy->target, &options, err);
     if (status != SFT_OK) {
@@ -241,7 +284,7 @@ static sft_status write_copy(cli_copy *copy, uint64_t *file_bytes, sft_error *er
         *file_bytes = sft_writer_file_bytes(writer);
         /* SHA-256 of a tensor is computed on the way only if its bytes come in order */
         const bool in_order = stream || (copy->digests & SFT_DIGEST_SHA256) != 0;
-        status = copy_all(copy, writer, in_order, err);
+        status = copy_all(copy, writer, stream, in_order, err);
     }
     if (status == SFT_OK) {
         status = sft_writer_commit(writer, err);
@@ -496,8 +539,8 @@ const cli_command cli_cmd_cp = {
         "safetensors cp in.safetensors out.safetensors --select 'model.*' --rename 'model.*=*'\n"
         "safetensors cp in.safetensors out.safetensors -r 'h.{}.{}=layers.{}.{}' --plan",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE |
-              CLI_WITH_JOBS | CLI_WITH_SIZES | CLI_WITH_IMPORT,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
+              CLI_WITH_SIZES | CLI_WITH_IMPORT,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -42,6 +42,7 @@ typedef struct cli_copy {
     size_t pair_count;
     bool has_metadata;
     uint32_t digests; /* SFT_DIGEST_* */
+    bool casting;     /* what stays as it is has been copied */
     char *order_text; /* the file of --order */
 } cli_copy;
 
