@@ -44,8 +44,6 @@ look_build() {
     need_command python3 python3
     if cmake_is_old; then
         python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
-        python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
-            >/dev/null 2>&1 || lack python3-dev
     fi
 }
 
@@ -53,6 +51,8 @@ look_test() {
     look_build
     need_command g++ g++
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+        >/dev/null 2>&1 || lack python3-dev
     need_command strace strace
     # /usr/sbin is not in everybody's path
     [ -x /usr/sbin/nginx ] || need_command nginx nginx-light
