@@ -55,6 +55,10 @@ typedef enum sft_stream_order {
  * parts of whole elements, one after the other (but for SFT_STREAM_ANY). What does not fit into the budget
  * otherwise fails with SFT_E_LIMIT, alone. */
 #define SFT_STREAM_PARTS 4u
+/* Compare whole tensors that come as they are (no slice, no cast) with the CRC32C recorded in their files or
+ * beside them, while they are read: SFT_E_MISMATCH is a failure of that tensor, of one in parts in place of
+ * its last part. Tensors without one are handed out as they are; SFT_E_NOT_FOUND at the start if none has. */
+#define SFT_STREAM_VERIFY 8u
 
 typedef struct sft_stream_options {
     size_t struct_size;

@@ -11,6 +11,8 @@
 #include "move/read.h"
 #include <sft/extend.h>
 
+#define FLAGS (SFT_STREAM_GO_ON | SFT_STREAM_WAIT | SFT_STREAM_PARTS | SFT_STREAM_VERIFY)
+
 enum { AHEAD = 256 }; /* runs, read or being read, that nobody has asked for yet */
 
 /* ---------------------------------------------------------------- blocks: under the lock */
@@ -96,7 +98,35 @@ static sft_status read_view(const sft_stream *s, const sft__want *w, uint8_t *ds
     return status;
 }
 
-static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job) {
+/* What `size` bytes at `offset` of a want add to its CRC32C: that of parts, each moved to its
+ * place, is their XOR. */
+static uint32_t share_of(const sft__want *w, uint64_t offset, const void *data, uint64_t size) {
+    return sft_crc32c_combine(sft_crc32c(0, data, (size_t)size), 0, w->nbytes - offset - size);
+}
+
+/* Where the run's one want begins in the packed result. */
+static uint64_t part_of(const sft__run *run, const sft__want *w) {
+    return run->kind == SFT__RUN_RANGE ? place_of(run, w) - w->tensor->pieces[0].offset : 0;
+}
+
+/* Bytes [at, at + size) of a range were read to dst. */
+static void count_crcs(sft_stream *s, const sft__run *run, uint64_t at, const void *dst,
+                       uint64_t size, uint32_t *crc) {
+    sft__want *w = &s->wants[run->first];
+
+    if (s->recorded == NULL) {
+        return;
+    }
+    if (run->count == 1) {
+        *crc = share_of(w, at - w->tensor->pieces[0].offset, dst, size);
+        return;
+    }
+    for (size_t i = 0; i < run->count; i++, w++) { /* all of them: it is one job */
+        w->crc = sft_crc32c(0, memory_of(s, run, w), (size_t)w->nbytes);
+    }
+}
+
+static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job, uint32_t *crc) {
     const sft__want *w = &s->wants[run->first];
     uint8_t *dst = memory_of(s, run, w);
     sft__load_source *source = &s->sources[run->source];
@@ -104,7 +134,9 @@ static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job) {
 
     SFT_TRY(sft__watch_add(&s->watch, 0, NULL));
     if (run->kind == SFT__RUN_VIEW) {
-        return read_view(s, w, dst, &s->watch, NULL);
+        SFT_TRY(read_view(s, w, dst, &s->watch, NULL));
+        *crc = s->recorded != NULL && w->read == NULL ? share_of(w, 0, dst, w->nbytes) : 0;
+        return SFT_OK;
     }
     const uint64_t first = (run->begin / SFT__LOAD_JOB + job) * SFT__LOAD_JOB;
     const uint64_t begin = job == 0 ? run->begin : first;
@@ -117,14 +149,17 @@ static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job) {
     if (status == SFT_OK) {
         status = check_changed(s, run->source, NULL);
     }
+    if (status == SFT_OK) {
+        count_crcs(s, run, begin, dst, end - begin, crc);
+    }
     return status == SFT_OK ? sft__watch_add(&s->watch, end - begin, NULL) : status;
 }
 
 /* One tensor of a run, or the part that the run is, in the calling thread. */
-static sft_status read_again(sft_stream *s, const sft__run *run, const sft__want *w,
-                             sft_error *err) {
+static sft_status read_again(sft_stream *s, sft__run *run, sft__want *w, sft_error *err) {
     sft__watch watch;
     uint8_t *dst = memory_of(s, run, w);
+    const uint64_t size = bytes_of(run, w);
 
     if (run->kind == SFT__RUN_TOO_LARGE) {
         return sft__fail(err, SFT_E_LIMIT, "%llu bytes do not fit into the budget of %llu",
@@ -133,11 +168,17 @@ static sft_status read_again(sft_stream *s, const sft__run *run, const sft__want
     }
     if (run->kind == SFT__RUN_VIEW) {
         SFT_TRY(sft__watch_init(&watch, NULL, 0, false, err));
-        return read_view(s, w, dst, &watch, err);
+        SFT_TRY(read_view(s, w, dst, &watch, err));
+    } else {
+        SFT_TRY(
+            sft_source_read(source_of(s, run->source), place_of(run, w), dst, (size_t)size, err));
+        SFT_TRY(check_changed(s, run->source, err));
     }
-    SFT_TRY(sft_source_read(source_of(s, run->source), place_of(run, w), dst,
-                            (size_t)bytes_of(run, w), err));
-    return check_changed(s, run->source, err);
+    if (s->recorded != NULL && w->read == NULL) {
+        const uint32_t crc = share_of(w, part_of(run, w), dst, size);
+        *(run->count == 1 ? &run->crc : &w->crc) = crc;
+    }
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- jobs: under the lock */
@@ -191,8 +232,10 @@ static void do_job(sft_stream *s) {
     const uint32_t job = s->job++;
     s->running++;
     sft__mutex_unlock(&s->lock);
-    const sft_status status = read_job(s, run, job);
+    uint32_t crc = 0;
+    const sft_status status = read_job(s, run, job, &crc);
     sft__mutex_lock(&s->lock);
+    run->crc ^= crc;
     s->running--;
     s->stopped = s->stopped || status == SFT_E_CANCELLED;
     run->failed = run->failed || status != SFT_OK;
@@ -227,8 +270,8 @@ static sft__run *ready(const sft_stream *s) {
     return run->jobs_left == 0 ? run : NULL;
 }
 
-static const sft__want *take_want(sft_stream *s, sft__run *run) {
-    const sft__want *w = &s->wants[run->first + run->given];
+static sft__want *take_want(sft_stream *s, sft__run *run) {
+    sft__want *w = &s->wants[run->first + run->given];
     if (++run->given == run->count) {
         s->delivered++;
         if (s->options.order == SFT_STREAM_ANY) {
@@ -248,8 +291,22 @@ static void let_go(sft_stream *s, sft__run *run) {
     sft__cond_broadcast(&s->changed);
 }
 
+/* When all of the tensor is there, and its CRC32C is recorded. */
+static sft_status verify(const sft_stream *s, const sft__run *run, sft__want *w, sft_error *err) {
+    const size_t at = sft_catalog_index_of(s->catalog, w->tensor);
+
+    if (s->recorded == NULL || w->read != NULL || s->recorded[at].have == 0) {
+        return SFT_OK;
+    }
+    w->crc ^= run->count == 1 ? run->crc : 0;
+    w->checked += bytes_of(run, w);
+    return w->checked == w->nbytes && w->crc != s->recorded[at].crc
+               ? sft__recorded_differs(s->catalog, w->tensor, "CRC32C", err)
+               : SFT_OK;
+}
+
 static sft_status fill(sft_stream *s, sft__run *run, sft_stream_item *item, sft_error *err) {
-    const sft__want *w = take_want(s, run);
+    sft__want *w = take_want(s, run);
     sft_status status = SFT_OK;
 
     item->tensor = w->tensor;
@@ -263,6 +320,9 @@ static sft_status fill(sft_stream *s, sft__run *run, sft_stream_item *item, sft_
         sft__mutex_lock(&s->lock);
         s->running--;
     }
+    if (status == SFT_OK) {
+        status = verify(s, run, w, err);
+    }
     if (status != SFT_OK) {
         s->ended = s->ended || (s->options.flags & SFT_STREAM_GO_ON) == 0;
         let_go(s, run);
@@ -270,9 +330,7 @@ static sft_status fill(sft_stream *s, sft__run *run, sft_stream_item *item, sft_
     }
     item->data = memory_of(s, run, w);
     item->size = (size_t)bytes_of(run, w);
-    if (run->kind == SFT__RUN_RANGE && run->count == 1) {
-        item->offset = run->begin - w->tensor->pieces[0].offset;
-    }
+    item->offset = run->count == 1 ? part_of(run, w) : 0;
     if (run->room == 0 || w->nbytes == 0) {
         let_go(s, run);
     } else {
@@ -408,8 +466,8 @@ static sft_status read_options(const sft_stream_options *options, sft_stream_opt
                          (unsigned long long)o->memory_bytes);
     }
     if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || o->order > SFT_STREAM_ANY ||
-        (o->flags & ~(SFT_STREAM_GO_ON | SFT_STREAM_WAIT | SFT_STREAM_PARTS)) != 0 ||
-        o->alignment > SFT__DIRECT_ALIGN || (o->alignment & (o->alignment - 1)) != 0) {
+        (o->flags & ~FLAGS) != 0 || o->alignment > SFT__DIRECT_ALIGN ||
+        (o->alignment & (o->alignment - 1)) != 0) {
         return sft__fail(err, SFT_E_ARG,
                          "strategy, order, flags or alignment are not among the known");
     }
@@ -442,6 +500,7 @@ static void free_stream(sft_stream *s) {
         sft__free(a, s->wants[i].read, s->wants[i].read_size);
     }
     sft_arena_free(s->own);
+    sft__free(a, s->recorded, (sft_catalog_count(s->catalog) + 1) * sizeof *s->recorded);
     sft__free(a, s->runs, s->run_capacity * sizeof *s->runs);
     sft__free(a, s->wants, s->want_capacity * sizeof *s->wants);
     sft__free(a, s->sources, s->source_count * sizeof *s->sources);

@@ -9,6 +9,7 @@
 
 #include "base/pool.h"
 #include "move/load.h"
+#include "move/recorded.h"
 #include "move/watch.h"
 #include <sft/stream.h>
 
@@ -19,8 +20,10 @@ typedef struct sft__want {
     size_t read_size;
     void *dst; /* NULL: the stream's memory */
     size_t dst_size;
-    uint64_t nbytes; /* of the result, packed */
-    size_t index;    /* in the order of adding */
+    uint64_t nbytes;  /* of the result, packed */
+    size_t index;     /* in the order of adding */
+    uint64_t checked; /* bytes handed out that crc counts, if it is to be compared */
+    uint32_t crc;
 } sft__want;
 
 typedef enum sft__run_kind {
@@ -44,6 +47,7 @@ typedef struct sft__run {
     uint32_t source;
     uint32_t jobs;      /* in all */
     uint32_t jobs_left; /* not done */
+    uint32_t crc;       /* of its one want: its share, to be added by XOR */
     uint8_t kind;       /* sft__run_kind */
     bool failed;        /* some of it could not be read */
 } sft__run;
@@ -60,8 +64,9 @@ struct sft_stream {
     size_t run_capacity;
     sft__load_source *sources;
     size_t source_count;
-    uint64_t bytes; /* of all results */
-    uint64_t cap;   /* bytes up to which neighbours are read together, and of a part */
+    sft__recorded *recorded; /* per tensor of the catalog; NULL: nothing to compare */
+    uint64_t bytes;          /* of all results */
+    uint64_t cap;            /* bytes up to which neighbours are read together, and of a part */
     sft_arena *own;
     uint8_t *memory;
     uint64_t size; /* of memory: the budget, or all that is wanted if that is less */

@@ -258,8 +258,9 @@ static uint32_t jobs_of(const sft_stream *s, const sft__run *run) {
         return run->kind == SFT__RUN_VIEW ? 1 : 0;
     }
     /* below 2^32: no file system has files of 2^55 bytes, and memory has not */
-    return s->serial ? 1
-                     : (uint32_t)((run->end - 1) / SFT__LOAD_JOB - run->begin / SFT__LOAD_JOB + 1);
+    return s->serial || (s->recorded != NULL && run->count > 1)
+               ? 1
+               : (uint32_t)((run->end - 1) / SFT__LOAD_JOB - run->begin / SFT__LOAD_JOB + 1);
 }
 
 /* The budget; then which runs fit into it. */
@@ -326,6 +327,30 @@ static void plan_sources(sft_stream *s) {
     }
 }
 
+static sft_status plan_verify(sft_stream *s, sft_error *err) {
+    bool found = false;
+
+    if ((s->options.flags & SFT_STREAM_VERIFY) == 0) {
+        return SFT_OK;
+    }
+    /* cannot overflow: the catalog holds an array of larger entries */
+    const size_t size = (sft_catalog_count(s->catalog) + 1) * sizeof *s->recorded;
+    s->recorded = sft__alloc_zero(s->allocator, size);
+    if (s->recorded == NULL) {
+        return sft__fail_nomem(err, size);
+    }
+    SFT_TRY(
+        sft__recorded_load(s->catalog, SFT_DIGEST_CRC32C, s->allocator, s->recorded, &found, err));
+    found = false;
+    for (size_t i = 0; i < s->want_count; i++) {
+        const size_t at = sft_catalog_index_of(s->catalog, s->wants[i].tensor);
+        found = found || (s->wants[i].read == NULL && s->recorded[at].have != 0);
+    }
+    return found ? SFT_OK
+                 : sft__fail(err, SFT_E_NOT_FOUND,
+                             "no CRC32C is recorded of the tensors that are to be streamed");
+}
+
 sft_status sft__stream_plan(sft_stream *s, sft_error *err) {
     const uint64_t budget = s->options.memory_bytes != 0 ? s->options.memory_bytes : BUDGET;
 
@@ -339,6 +364,7 @@ sft_status sft__stream_plan(sft_stream *s, sft_error *err) {
         }
     }
     plan_sources(s);
+    SFT_TRY(plan_verify(s, err));
     SFT_TRY(plan_runs(s, err));
     return plan_room(s, err);
 }
