@@ -101,8 +101,8 @@ static double prepare(const char *folder, bool cold) {
 }
 
 static sft_strategy strategy_of(const char *name) {
-    static const char *const names[] = {"auto", "map", "read", "direct"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const names[] = {"auto", "map", "read", "direct", "uring"};
+    for (int i = 0; i < 5; i++) {
         if (strcmp(name, names[i]) == 0) {
             return (sft_strategy)i;
         }
@@ -155,7 +155,9 @@ static void read_part(const sft_catalog *c, bool rows, sft_strategy strategy,
     o.slice_count = 2;
     o.flags = strategy == SFT_STRATEGY_MAP ? SFT_READ_BORROW : 0;
     run.pool = pool;
-    run.strategy = strategy == SFT_STRATEGY_MAP ? SFT_STRATEGY_READ : strategy;
+    run.strategy = strategy == SFT_STRATEGY_MAP     ? SFT_STRATEGY_READ
+                   : strategy == SFT_STRATEGY_URING ? SFT_STRATEGY_DIRECT
+                                                    : strategy;
     bench_try(sft_plan_create(&plan, NULL, &err), &err, "plan");
     bench_try(sft_target_open_memory(&target, dst, (size_t)each * count, NULL, &err), &err,
               "target");

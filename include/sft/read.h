@@ -25,6 +25,8 @@ typedef enum sft_strategy {
     SFT_STRATEGY_MAP = 1,    /* borrow from the source; nothing is copied */
     SFT_STRATEGY_READ = 2,   /* read through the page cache, or however the source reads */
     SFT_STRATEGY_DIRECT = 3, /* past the page cache; READ where the system has no such way */
+    SFT_STRATEGY_URING = 4,  /* DIRECT, each thread with up to 16 reads under way by io_uring(7); DIRECT
+                                where that is forbidden or missing. sft_load alone */
     SFT_STRATEGY_FORCE_32BIT = 0x7fffffff
 } sft_strategy;
 
@@ -138,8 +140,8 @@ typedef struct sft_run_options {
     const sft_control *control;
     uint64_t memory_bytes; /* bounce buffers in all; default 64 MiB */
     sft_strategy strategy; /* AUTO, READ or DIRECT, which is for moves that span 1 MiB of their file or more:
-                              cold columns are read as whole spans then. MAP: SFT_E_ARG (SFT_READ_BORROW is
-                              said when a tensor is added) */
+                              cold columns are read as whole spans then. MAP and URING: SFT_E_ARG
+                              (SFT_READ_BORROW is said when a tensor is added) */
     uint32_t reserved;
 } sft_run_options;
 

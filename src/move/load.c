@@ -176,7 +176,7 @@ static sft_status read_options(const sft_load_options *options, sft_load_options
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
-    if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || (o->flags & ~flags) != 0 ||
+    if ((uint32_t)o->strategy > SFT_STRATEGY_URING || (o->flags & ~flags) != 0 ||
         o->alignment > SFT__ARENA_ALIGN || (o->alignment & (o->alignment - 1)) != 0 ||
         (o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
         return sft__fail(err, SFT_E_ARG,

@@ -24,6 +24,8 @@
 #define SFT__LOAD_BLOCK  ((uint64_t)12 << 10)
 #define SFT__LOAD_BOUNCE ((uint64_t)20 << 10)
 #define SFT__LOAD_BATCH  ((uint64_t)256 << 10)
+#define SFT__LOAD_READ   ((uint64_t)8 << 10)
+#define SFT__LOAD_READ   ((uint64_t)8 << 10)
 #else
 #define SFT__LOAD_JOB    ((uint64_t)8 << 20) /* bytes of one job for the pool */
 #define SFT__LOAD_DIRECT ((uint64_t)64 << 20)
@@ -33,6 +35,7 @@
 #define SFT__LOAD_BOUNCE                                                                           \
     ((uint64_t)4 << 20) /* read directly at a time, where it is not the place */
 #define SFT__LOAD_BATCH ((uint64_t)64 << 20) /* asked of a source at once */
+#define SFT__LOAD_READ  ((uint64_t)1 << 20)  /* one of those that io_uring has under way */
 #endif
 #define SFT__LOAD_GAP        ((uint64_t)64 << 10)
 #define SFT__LOAD_GAP_REMOTE ((uint64_t)1 << 20)

@@ -2,6 +2,7 @@
  *
  * move/load_choose.c - how a file is best read, and the sentence that says why. See load.h.
  */
+#include "io/uring.h"
 #include "move/load.h"
 
 /* Why AUTO stays with the page cache, or NULL. */
@@ -50,6 +51,11 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
         s->direct = sft__fd_open_direct(fd);
         if (s->direct < 0) {
             reason = "the file system has no direct reads";
+        } else if (wanted == SFT_STRATEGY_URING) {
+            sft__uring *ring = sft__uring_open(NULL);
+            s->choice.strategy = ring != NULL ? SFT_STRATEGY_URING : SFT_STRATEGY_DIRECT;
+            reason = ring != NULL ? asked : "io_uring is not to be had here, direct reads are";
+            sft__uring_close(ring);
         } else {
             s->choice.strategy = SFT_STRATEGY_DIRECT;
             reason =
@@ -109,7 +115,7 @@ sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_stra
                                sft_strategy_choice *out, sft_error *err) {
     sft__load_source s;
 
-    if (catalog == NULL || out == NULL || (uint32_t)wanted > SFT_STRATEGY_DIRECT) {
+    if (catalog == NULL || out == NULL || (uint32_t)wanted > SFT_STRATEGY_URING) {
         return sft__fail(err, SFT_E_ARG, "catalog or out is NULL, or the strategy is unknown");
     }
     memset(out, 0, sizeof *out);

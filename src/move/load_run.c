@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "io/source.h"
+#include "io/uring.h"
 #include "move/load.h"
 #include "move/read.h"
 
@@ -161,6 +162,7 @@ static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uin
 struct sft__load_buffer {
     sft__load_buffer *next;
     uint8_t *pages; /* bounce plus a page on either side */
+    sft__uring *ring;
 };
 
 static size_t buffer_size(void) {
@@ -178,6 +180,7 @@ static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
             (void)sft__fail_nomem(err, buffer_size());
             return NULL;
         }
+        b->ring = NULL;
         b->pages = (uint8_t *)b + (SFT__DIRECT_ALIGN - (uintptr_t)b % SFT__DIRECT_ALIGN);
     }
     return b;
@@ -193,6 +196,7 @@ static void buffer_give(sft__load *w, sft__load_buffer *b) {
 void sft__load_buffers_free(sft__load *w) {
     while (w->idle != NULL) {
         sft__load_buffer *next = w->idle->next;
+        sft__uring_close(w->idle->ring);
         sft__free(w->loaded->allocator, w->idle, buffer_size());
         w->idle = next;
     }
@@ -208,12 +212,88 @@ static sft_status read_range(sft__load *w, uint32_t index, uint64_t offset, uint
                           dst, err);
 }
 
+/* Reads that are under way together, fed in their order. */
+typedef struct run_ring {
+    run_cursor *c;
+    const sft_io_range *ranges;
+    uint64_t at; /* fed up to here, in the source */
+    sft_status status;
+    sft_error *err;
+} run_ring;
+
+static bool ring_done(void *ctx, size_t index) {
+    run_ring *r = ctx;
+    const sft__load_job *job = r->c->job;
+    const sft_io_range *range = &r->ranges[index];
+    const uint64_t low = range->offset > job->offset ? range->offset : job->offset;
+    const uint64_t end = range->offset + range->size;
+    const uint64_t high = end < job->offset + job->size ? end : job->offset + job->size;
+    const uint8_t *data = range->data;
+
+    r->status = job->part_count == 0
+                    ? SFT_OK
+                    : run_feed(r->c, low, high, data + (size_t)(low - range->offset), r->err);
+    if (r->status == SFT_OK) {
+        r->status = sft__watch_add(&r->c->w->watch, high - low, r->err);
+    }
+    r->at = r->status == SFT_OK ? high : r->at;
+    return r->status == SFT_OK;
+}
+
+/* Brings as many of a job's whole pages as come by the ring; *done: bytes of the job. What does not
+ * come is the caller's to read. */
+static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done, sft_error *err) {
+    sft__load *w = c->w;
+    const sft__load_job *job = c->job;
+    sft__load_source *s = &w->loaded->sources[job->source];
+    const uint64_t mask = PAGE_MASK;
+    const uint64_t pages = sft_source_size(sft__load_source_of(w, job->source)) & ~mask;
+    const uint64_t end = ((job->offset + job->size + mask) & ~mask) < pages
+                             ? (job->offset + job->size + mask) & ~mask
+                             : pages;
+    sft_io_range ranges[SFT__URING_DEPTH];
+    run_ring r = {c, ranges, job->offset, SFT_OK, err};
+    uint8_t *dst = w->base + (size_t)job->at - (job->offset & mask);
+    uint64_t at = job->offset & ~mask;
+    size_t n = 1;
+    size_t came = 1;
+
+    b->ring = b->ring != NULL ? b->ring : sft__uring_open(w->loaded->allocator);
+    while (b->ring != NULL && at < end && came == n && r.status == SFT_OK) {
+        for (n = 0; n < SFT__URING_DEPTH && at < end; n++) {
+            const uint64_t size = end - at < SFT__LOAD_READ ? end - at : SFT__LOAD_READ;
+            ranges[n] = (sft_io_range){at, dst, (size_t)size};
+            at += size;
+            dst += (size_t)size;
+        }
+        came = sft__uring_read(b->ring, s->direct, ranges, n, ring_done, &r);
+        if (came < n) {
+            sft__uring_close(b->ring);
+            b->ring = NULL;
+        }
+    }
+    *done = r.at - job->offset;
+    return r.status;
+}
+
 static sft_status run_bulk(run_cursor *c, sft_error *err) {
     sft__load *w = c->w;
     const sft__load_job *job = c->job;
+    const bool ring = w->loaded->sources[job->source].choice.strategy == SFT_STRATEGY_URING;
+    uint64_t begin = 0;
     const bool blocks = job->part_count != 0 && w->loaded->sources[job->source].direct < 0;
 
-    for (uint64_t at = 0; at < job->size;) {
+    if (ring) {
+        sft__load_buffer *b = buffer_take(w, err);
+        const sft_status status = b != NULL ? run_by_ring(c, b, &begin, err) : SFT_E_NOMEM;
+        if (b != NULL) {
+            buffer_give(w, b);
+        }
+        if (status != SFT_OK) {
+            return status;
+        }
+    }
+    for (uint64_t at = begin; at < job->size;) {
         const uint64_t left = job->size - at;
         const uint64_t n = blocks && left > SFT__LOAD_BLOCK ? SFT__LOAD_BLOCK : left;
         uint8_t *dst = w->base + (size_t)(job->at + at);

@@ -241,7 +241,7 @@ static sft_status run_options(sft_run_options *o, const sft_run_options *given, 
         memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
     }
     if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || o->strategy == SFT_STRATEGY_MAP) {
-        return sft__fail(err, SFT_E_ARG, "a plan is read, not mapped, or the strategy is unknown");
+        return sft__fail(err, SFT_E_ARG, "a plan is read or read directly");
     }
     if (o->memory_bytes == 0) {
         o->memory_bytes = RUN_MEMORY;

@@ -429,7 +429,7 @@ static void test_arena(void **state) {
     o.alignment = 8192;
     assert_int_equal(sft_load(&l, c, &o, &err), SFT_E_ARG);
     o.alignment = 0;
-    o.strategy = (sft_strategy)4;
+    o.strategy = (sft_strategy)5;
     assert_int_equal(sft_load(&l, c, &o, &err), SFT_E_ARG);
     sft_catalog_close(c);
 }
