@@ -455,6 +455,29 @@ static void a_stream_that_does_not_wait_sees_other_bytes(void **state) {
     free(want);
 }
 
+static void given_up_under_copies(void **state) {
+    standin_config c = gpu_config(1);
+    sft_cuda_options how;
+    sft_cuda_load_options o;
+    sft_cuda_loaded *l;
+    standin_report r;
+
+    (void)state;
+    c.lazy = 1;
+    gpu_reset(&c);
+    options(&how, &o);
+    how.ring_bytes = 64 * how.chunk_bytes;
+    o.stream = 1;
+    sft_cuda *gpu = open_gpu(&how);
+    assert_int_equal(sft_cuda_load(&l, gpu, model, &o, NULL), SFT_OK);
+    sft_cuda_loaded_free(l); /* waits for them */
+    standin_report_(&r);
+    assert_string_equal(r.first, "");
+    assert_int_equal(r.device_live, 0);
+    sft_cuda_close(gpu);
+    assert_gpu_clean();
+}
+
 static void *delete_it(void *managed) {
     sft_dl_managed *m = managed;
     m->deleter(m);
@@ -655,6 +678,7 @@ int main(void) {
         cmocka_unit_test_setup(reads_its_part_only, fresh),
         cmocka_unit_test_setup(unified_memory, fresh),
         cmocka_unit_test_setup(a_stream_that_does_not_wait_sees_other_bytes, fresh),
+        cmocka_unit_test_setup(given_up_under_copies, fresh),
         cmocka_unit_test_setup(exports_outlive_everything, fresh),
         cmocka_unit_test_setup(probe, fresh),
         cmocka_unit_test_setup(threads_share_the_ring, fresh),

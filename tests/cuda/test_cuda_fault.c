@@ -231,7 +231,7 @@ static void reads(void **state) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable, .read_at = bad_read};
     sft_cuda_options how;
     sft_cuda_load_options o;
-    size_t size;
+    size_t size = 0;
     sft_pool *pool;
     char *bytes = file_get(in_scratch("m.safetensors"), &size);
     sft_catalog *good = model;
@@ -241,9 +241,10 @@ static void reads(void **state) {
     options(&how, &o);
     for (int i = 0; i < 60; i++) {
         bad_source b = {.bytes = (uint8_t *)bytes, .size = size, .fail_from = size};
-        const standin_config c = gpu_config((uint32_t)i);
+        standin_config c = gpu_config((uint32_t)i);
         sft_source *source;
         sft_error err = {0};
+        c.lazy = i % 4 < 2;
         gpu_reset(&c);
         assert_int_equal(sft_source_create(&source, &vtable, &b, size,
                                            i % 3 == 0   ? SFT_SOURCE_SEQUENTIAL
@@ -278,7 +279,7 @@ static void files_that_shrink(void **state) {
     static const sft_strategy ways[] = {SFT_STRATEGY_READ, SFT_STRATEGY_DIRECT};
     sft_cuda_options how;
     sft_cuda_load_options o;
-    size_t size;
+    size_t size = 0;
     char *bytes = file_get(in_scratch("m.safetensors"), &size);
     sft_catalog *good = model;
 

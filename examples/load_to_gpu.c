@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Loads a model (file, folder or index) into the memory of GPU 0 with four readers and says where
+ * it lies. load_to_gpu MODEL [LIBRARY OF THE DRIVER]
+ */
+#include <sft/cuda.h>
+#include <sft/sft.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    sft_error err = {0};
+    sft_catalog *model = NULL;
+    sft_cuda *gpu = NULL;
+    sft_cuda_loaded *weights = NULL;
+    sft_pool *readers = NULL;
+    sft_cuda_view w;
+    sft_cuda_options which;
+    sft_cuda_load_options how;
+    const char *reason;
+    SFT_INIT(&which);
+    SFT_INIT(&how);
+    which.driver_path = argc > 2 ? argv[2] : NULL;
+    if (argc < 2 || sft_catalog_open(&model, argv[1], NULL, &err) ||
+        sft_pool_create(&readers, 4, NULL, &err) || sft_cuda_open(&gpu, &which, &err) ||
+        (how.pool = readers, sft_cuda_load(&weights, gpu, model, &how, &err))) {
+        fprintf(stderr, "%s\n", argc < 2 ? "usage: load_to_gpu MODEL" : err.message);
+    }
+    for (size_t i = 0; sft_cuda_loaded_at(weights, i, &w) == SFT_OK; i++) {
+        printf("%s: %llu bytes at 0x%llx\n", w.tensor->name, (unsigned long long)w.nbytes,
+               (unsigned long long)w.address);
+    }
+    if (weights != NULL) {
+        (void)sft_cuda_loaded_strategy(weights, 0, &reason, NULL, NULL);
+        printf("%zu tensors, %llu bytes (%s)\n", sft_cuda_loaded_count(weights),
+               (unsigned long long)sft_cuda_loaded_bytes(weights), reason);
+    }
+    const int failed = weights == NULL;
+    sft_cuda_loaded_free(weights);
+    sft_cuda_close(gpu);
+    sft_pool_free(readers);
+    sft_catalog_close(model);
+    return failed;
+}
