@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Whose memory it is: views outlive their handle, writes stay private, nothing leaks, threads may share."""
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from test_core_open import image, spec
+
+from safetensors_c import SafetensorError, _core, safe_open, serialize, serialize_file
+
+torch = pytest.importorskip("torch")
+
+TENSORS = {f"t{i}": np.full((i % 7, 33), i, dtype=np.float32) for i in range(50)}
+
+
+@pytest.fixture
+def path(tmp_path):
+    p = tmp_path / "x.safetensors"
+    p.write_bytes(image(TENSORS))
+    return p
+
+
+@pytest.mark.parametrize("framework", ["np", "pt"])
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_views_outlive_the_handle(path, framework, backend):
+    with safe_open(path, framework, backend=backend) as f:
+        tensors = f.get_tensors()
+        one, part = f.get_tensor("t6"), f.get_slice("t6")[1:3]
+    del f
+    gc.collect()
+    path.unlink()
+    for name, tensor in tensors.items():
+        assert np.array_equal(np.asarray(tensor), TENSORS[name])
+    del tensors
+    gc.collect()
+    assert np.array_equal(np.asarray(one), TENSORS["t6"]) and np.array_equal(np.asarray(part), TENSORS["t6"][1:3])
+
+
+@pytest.mark.parametrize("framework", ["np", "pt"])
+def test_writes_stay_private_and_shared(path, framework):
+    before = path.read_bytes()
+    f, g = safe_open(path, framework), safe_open(path, framework)
+    first = f.get_tensor("t6")
+    first[:] = -1
+    assert (f.get_tensor("t6") == -1).all()  # the same memory every time
+    assert np.array_equal(np.asarray(g.get_tensor("t6")), TENSORS["t6"])  # another handle has its own
+    assert path.read_bytes() == before
+
+
+def test_a_replaced_file_is_no_matter(path, tmp_path):
+    f = safe_open(path, "np")
+    other = tmp_path / "other"
+    other.write_bytes(b"nothing")
+    other.replace(path)
+    assert np.array_equal(f.get_tensor("t6"), TENSORS["t6"])
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_a_file_cut_short_is_an_error(path, backend):
+    f = safe_open(path, "np", backend=backend)
+    with open(path, "r+b") as g:
+        g.truncate(200)
+    with pytest.raises(SafetensorError) as e:
+        f.get_tensors()
+    assert e.value.status in ("SFT_E_TRUNCATED", "SFT_E_CHANGED")
+
+
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_no_leaks(path):
+    data = path.read_bytes()
+
+    def work():
+        for framework in ("np", "pt"):
+            for backend in ("mmap", "pread"):
+                with safe_open(path, framework, backend=backend) as f:
+                    f.get_tensors()
+                    f.get_slice("t6")[::2, 3]
+                    dict(f.items())
+                    f.metadata()
+                    f.get_tensor_meta("t3").shape
+                    for call in (lambda: f["zz"], lambda: f.get_slice("t6")[99]):
+                        with pytest.raises((KeyError, IndexError, SafetensorError)):
+                            call()
+        with pytest.raises(SafetensorError):
+            safe_open(data[:-1], "np")
+        _core.deserialize(data)
+        serialize({k: spec(v) for k, v in TENSORS.items()}, {"a": "b"})
+
+    counted = [None, np.dtype("float32"), torch.float32, _core.safe_open, np.ndarray]
+    for _ in range(20):
+        work()
+    gc.collect()
+    refs, size = [sys.getrefcount(o) for o in counted], resident()
+    for _ in range(80):
+        work()
+    gc.collect()
+    assert resident() - size < 4 << 20
+    if not hasattr(sys, "_is_gil_enabled"):
+        assert all(abs(sys.getrefcount(o) - r) < 60 for o, r in zip(counted, refs))
+
+
+def test_eight_threads_on_one_handle(path):
+    errors = []
+    f = {"np": safe_open(path, "np"), "pt": safe_open(path, "pt"), "pread": safe_open(path, "np", backend="pread")}
+    start = threading.Barrier(8)
+
+    def work(seed):
+        try:
+            start.wait()
+            for i in range(60):
+                name = f"t{(seed * 7 + i) % 50}"
+                for handle in f.values():
+                    assert np.array_equal(np.asarray(handle.get_tensor(name)), TENSORS[name])
+                    assert np.array_equal(np.asarray(handle.get_slice(name)[...]), TENSORS[name])
+                if i % 20 == 0:
+                    assert len(f["pread"].get_tensors()) == 50 and len(f["pt"].get_tensors()) == 50
+        except BaseException as e:  # told by the test
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not errors
+
+
+def test_closing_under_readers(path):
+    for _ in range(20):
+        f = safe_open(path, "np")
+        wrong = []
+
+        def read():
+            try:
+                while True:
+                    assert np.array_equal(f.get_tensor("t6"), TENSORS["t6"])
+            except SafetensorError as e:
+                if "File is closed" not in str(e):
+                    wrong.append(e)
+            except BaseException as e:  # told by the test
+                wrong.append(e)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        [t.start() for t in threads]
+        time.sleep(0.002)
+        f.close()
+        [t.join() for t in threads]
+        assert not wrong
+
+
+BIG = np.arange(6 << 20, dtype=np.float32)  # 24 MiB: work for the pool
+
+
+@pytest.fixture
+def big(tmp_path):
+    p = tmp_path / "big.safetensors"
+    serialize_file({"x": spec(BIG), "y": spec(BIG[::-1].copy())}, p)
+    return p
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_pool_in_a_child(big):
+    def whole():
+        with safe_open(big, "np", backend="pread") as f:
+            return np.array_equal(f.get_tensors()["x"], BIG)
+
+    assert whole()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if whole() else 1)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the child did not end")
+
+
+def test_progress_and_its_exceptions(big, tmp_path):
+    told = []
+    with safe_open(big, "np") as f:
+        f.get_tensors(owned=True, progress=lambda done, total: told.append((done, total)))
+
+        def stop(done, total):
+            raise ZeroDivisionError
+
+        tensors = {"x": np.empty_like(BIG)}
+        for call in (lambda: f.get_tensors(owned=True, progress=stop), lambda: f.load_into(tensors, progress=stop)):
+            with pytest.raises(ZeroDivisionError):
+                call()
+    assert told and all(0 <= done <= total for done, total in told)
+    target = tmp_path / "stopped.safetensors"
+    with pytest.raises(ZeroDivisionError):
+        serialize_file({"x": spec(BIG)}, target, progress=stop)
+    assert sorted(os.listdir(tmp_path)) == ["big.safetensors"]
+
+
+@pytest.mark.parametrize("framework", ["np", "pt"])
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_load_into(big, framework, dtype):
+    with safe_open(big, framework) as f:
+        if framework == "np":
+            into = {"x": np.empty(BIG.shape, dtype)}
+        else:
+            into = {"x": torch.empty(BIG.shape, dtype=getattr(torch, dtype))}
+        f.load_into(into)
+        assert np.array_equal(np.asarray(into["x"]), BIG.astype(dtype))
+        for bad in (np.empty(3, "f4"), np.empty(2 * BIG.size, "f4")[::2], np.broadcast_to(np.float32(0), BIG.shape)):
+            with pytest.raises(SafetensorError, match="cannot load into the tensor for x"):
+                f.load_into({"x": bad})
+        with pytest.raises(SafetensorError, match="File does not contain tensor"):
+            f.load_into({"zz": into["x"]})
+
+
+def test_strategies(big):
+    with safe_open(big, "np") as f:
+        for strategy in ("auto", "map", "read", "direct"):
+            assert np.array_equal(f.get_tensors(["x"], strategy=strategy)["x"], BIG)
+        with pytest.raises(ValueError, match="none of: auto, map, read, direct"):
+            f.get_tensors(strategy="zz")
