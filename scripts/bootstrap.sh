@@ -75,7 +75,12 @@ look_ports() {
 
 case $goal in
     build) look_build ;;
-    test | bench) look_test ;;
+    test) look_test ;;
+    bench)
+        look_test
+        need_command curl curl
+        need_command aria2c aria2
+        ;;
     fuzz)
         look_test
         need_command clang clang

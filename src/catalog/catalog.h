@@ -60,6 +60,7 @@ struct sft_catalog {
 typedef struct sft__open {
     sft_open_options open;
     sft_limits limits;
+    bool exact; /* read no more of a remote file than its header: it is at hand */
 } sft__open;
 sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_error *err);
 

@@ -112,7 +112,7 @@ sft_status sft__header_read(sft__header *out, const sft_source *source, const sf
     char *text = NULL;
     uint64_t header_bytes = 0;
 
-    if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0) {
+    if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0 && !options->exact) {
         uint8_t *far_first = sft__alloc(options->open.allocator, REMOTE_FIRST);
         if (far_first == NULL) {
             return sft__fail_nomem(err, REMOTE_FIRST);
@@ -122,7 +122,8 @@ sft_status sft__header_read(sft__header *out, const sft_source *source, const sf
         sft__free(options->open.allocator, far_first, REMOTE_FIRST);
         SFT_TRY(status);
     } else {
-        SFT_TRY(text_read(&text, &header_bytes, source, first, sizeof first, options, err));
+        const size_t room = options->exact ? 8 : sizeof first;
+        SFT_TRY(text_read(&text, &header_bytes, source, first, room, options, err));
     }
     return sft__header_parse(out, text, header_bytes, sft_source_size(source), &options->open, err);
 }

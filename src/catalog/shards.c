@@ -111,6 +111,7 @@ static sft_status shard_load(sft__model *model, sft__shard *shard, sft_source *s
     }
     catalog->sources[catalog->source_count++] = source;
     options.open.limits = &options.limits;
+    options.exact = model->elsewhere != NULL;
     if (options.limits.memory_bytes != 0) { /* what the others left; 0 would mean no limit */
         if (model->memory >= options.limits.memory_bytes) {
             return sft__fail(err, SFT_E_LIMIT,

@@ -9,7 +9,7 @@
 #include <sft/digest.h>
 #include <string.h>
 
-enum { LOCAL_STEP = 4 << 20, PART_LEAST = 16 << 20, PARTS_EACH = 3 };
+enum { LOCAL_STEP = 4 << 20, PARTS_EACH = 1 };
 
 typedef struct span {
     const sft_source *source;
@@ -264,7 +264,8 @@ typedef struct todo {
     size_t count;
     size_t room;
     size_t sink_room;
-    uint64_t part;
+    uint64_t left;  /* bytes not yet shared out */
+    uint64_t steps; /* a get takes left / steps */
 } todo;
 
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
@@ -288,6 +289,13 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
     return status;
 }
 
+/* Long parts first, shorter ones towards the end, so that all connections end together; whole
+ * blocks, so that a kill loses less. */
+static uint64_t part_size(const todo *t) {
+    const uint64_t part = t->left / t->steps / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
+    return t->steps == 1 ? UINT64_MAX : part > SFT__STAGE_BLOCK ? part : SFT__STAGE_BLOCK;
+}
+
 /* Bytes [begin, end) of the file, all from one span. */
 static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t begin,
                            uint64_t end, sft_error *err) {
@@ -295,7 +303,8 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
         return copy_local(w, f, s, begin, end, err);
     }
     while (begin < end) {
-        const uint64_t n = end - begin < t->part ? end - begin : t->part;
+        const uint64_t part = part_size(t);
+        const uint64_t n = end - begin < part ? end - begin : part;
         if (!sft__grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
             !sft__grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
             return sft__no_memory(err, (t->count + 1) * sizeof *t->gets);
@@ -304,9 +313,10 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
         t->gets[t->count] = (sft__get){.object = s->object,
                                        .offset = s->from + (begin - s->to),
                                        .size = n,
-                                       .bulk = n > SFT__STAGE_BLOCK,
+                                       .bulk = n >= SFT__STAGE_BLOCK,
                                        .put = sink_put};
         t->count++;
+        t->left -= n < t->left ? n : t->left;
         begin += n;
     }
     return SFT_OK;
@@ -335,13 +345,9 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
 
 static sft_status gather(work *w, todo *t, sft_error *err) {
     const uint32_t connections = w->remote->settings.o.connections;
-    uint64_t left = w->total - w->done;
 
-    left = left / connections / PARTS_EACH;
-    t->part = connections == 1 ? UINT64_MAX : left > PART_LEAST ? left : PART_LEAST;
-    if (connections > 1) { /* whole blocks, so that a kill loses less */
-        t->part = t->part / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
-    }
+    t->left = w->total - w->done;
+    t->steps = connections == 1 ? 1 : (uint64_t)connections * PARTS_EACH;
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {

@@ -9,7 +9,12 @@
 
 #define HEADER_LIMIT ((uint64_t)100000000)
 
-enum { INDEX_FIRST = 1 << 20 };
+enum {
+    INDEX_FIRST = 4 << 20,
+    FIRST_DEFAULT = 64 << 10,
+    FIRST_LEAST = 16 << 10,
+    FIRST_MOST = 100000
+};
 
 /* What is the model of a repository when no file is named; the first that is there. */
 static const char *const candidates[] = {"model.safetensors.index.json", "model.safetensors",
@@ -115,7 +120,7 @@ static sft_status parts_begin(sft__part *parts, size_t count, size_t first, bool
 }
 
 sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__place *place,
-                           const char *const *names, size_t count, bool headers, uint64_t limit,
+                           const char *const *names, size_t count, size_t first, uint64_t limit,
                            sft_error *err) {
     sft_status status = SFT_OK;
 
@@ -128,7 +133,7 @@ sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__plac
         }
     }
     if (status == SFT_OK && count > 0) {
-        status = parts_begin(parts, count, 0, headers, limit, remote->allocator, err);
+        status = parts_begin(parts, count, first, true, limit, remote->allocator, err);
     }
     if (status != SFT_OK) {
         sft__parts_reset(parts, count);
@@ -196,7 +201,7 @@ static sft_status choose(sft__place *place, sft__part *part, sft_remote *remote,
         place->cached.len--;
         sft__buf_add(&place->cached, "/", 2);
     }
-    SFT_TRY(sft__parts_find(parts, remote, place, candidates, CANDIDATES, true, limit, err));
+    SFT_TRY(sft__parts_find(parts, remote, place, candidates, CANDIDATES, 0, limit, err));
     while (i < CANDIDATES && parts[i].local == NULL && parts[i].object == NULL) {
         i++;
     }
@@ -257,6 +262,17 @@ typedef struct opening {
     sft__opened *opened;
 } opening;
 
+/* A header says of each tensor what the index says and some 80 bytes more: how long headers will be
+ * is told by the length of the index. */
+static size_t first_read(const sft__opened *opened, const sft_remote *remote, size_t count) {
+    const size_t given = remote->settings.o.first_bytes;
+    if (opened->index == NULL || given != FIRST_DEFAULT) {
+        return given;
+    }
+    const uint64_t guess = sft_source_size(opened->index) / count * 3 + (8 << 10);
+    return guess < FIRST_LEAST ? FIRST_LEAST : guess > FIRST_MOST ? FIRST_MOST : (size_t)guess;
+}
+
 static sft_status open_shards(void *ctx, const char *const *names, size_t count,
                               sft_source **sources, sft_error *err) {
     const opening *o = ctx;
@@ -273,7 +289,8 @@ static sft_status open_shards(void *ctx, const char *const *names, size_t count,
         return sft__no_memory(err, count * sizeof *parts);
     }
     opened->room = count;
-    status = sft__parts_find(parts, o->remote, o->place, names, count, true, o->limit, err);
+    status = sft__parts_find(parts, o->remote, o->place, names, count,
+                             first_read(opened, o->remote, count), o->limit, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__opened_file *file = &opened->files[opened->count];
         if (parts[i].local == NULL && parts[i].object == NULL) {

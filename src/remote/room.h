@@ -183,7 +183,7 @@ typedef struct sft__part {
 /* Finds the files called `names` beside the place and begins all that are not in the local cache.
  * Those that are nowhere (HTTP 404) stay empty. */
 sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__place *place,
-                           const char *const *names, size_t count, bool headers, uint64_t limit,
+                           const char *const *names, size_t count, size_t first, uint64_t limit,
                            sft_error *err);
 void sft__parts_reset(sft__part *parts, size_t count);
 /* The file that the place names, or the one that is the model of the repository: parts[0]. The
