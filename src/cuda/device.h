@@ -62,9 +62,10 @@ void sft__cuda_drop(sft_cuda *cuda); /* gives up one reference */
 /* Device memory, and the events behind everything that was copied into it. */
 typedef struct sft__cuda_slab {
     sft_cuda *cuda;
-    uint64_t address;
+    uint64_t address; /* of the tensors, aligned */
     uint64_t size;
-    bool owned;
+    uint64_t memory;   /* as the driver gave it; 0: the caller's, or none */
+    uint64_t reserved; /* bytes there */
     atomic_size_t refs;
     uint32_t event_count;
     void *events[SFT__CUDA_STREAMS];
@@ -73,7 +74,7 @@ typedef struct sft__cuda_slab {
 /* All of these with the context current, except take, keep and drop, which see to it. memory 0:
  * allocate. */
 sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t memory,
-                                 uint64_t size, sft_error *err);
+                                 uint64_t size, uint32_t alignment, sft_error *err);
 /* Records what is on the device's streams now; a failure leaves fewer events and everything waited
  * for. */
 sft_status sft__cuda_slab_seal(sft__cuda_slab *slab, sft_error *err);

@@ -292,7 +292,7 @@ static sft_status load(load_work *w, sft_error *err) {
         return sft__fail(err, SFT_E_ARG, "the memory given is not aligned to %u", o->alignment);
     }
     SFT_TRY(sft__cuda_plan_jobs(&l->plan, w->cuda->chunk_bytes, err));
-    SFT_TRY(sft__cuda_slab_create(&l->slab, w->cuda, o->memory, l->plan.slab, err));
+    SFT_TRY(sft__cuda_slab_create(&l->slab, w->cuda, o->memory, l->plan.slab, o->alignment, err));
     sft__cuda_inputs_open(w->cuda, l, o);
     const sft_status status = run(w, err);
     take_stats(w);

@@ -8,6 +8,8 @@
 #include "base/checked.h"
 #include "cuda/device.h"
 
+#define DRIVER_ALIGN 256u /* what cuMemAlloc promises */
+
 static sft_status reserve(sft_cuda *cuda, uint64_t size, sft_error *err) {
     uint64_t sum = 0;
     sft__mutex_lock(&cuda->lock);
@@ -34,27 +36,33 @@ static void unreserve(sft_cuda *cuda, uint64_t size) {
     sft__mutex_unlock(&cuda->lock);
 }
 
-static sft_status allocate(sft__cuda_slab *slab, sft_error *err) {
+/* The driver aligns to 256 bytes; more than that is ours to see to. */
+static sft_status allocate(sft__cuda_slab *slab, uint32_t alignment, sft_error *err) {
     const sft__cuda_driver *d = &slab->cuda->driver;
+    const uint64_t extra = alignment > DRIVER_ALIGN ? alignment - DRIVER_ALIGN : 0;
     size_t left = 0;
     size_t total = 0;
     size_t size;
 
-    SFT_TRY(reserve(slab->cuda, slab->size, err));
+    if (!sft__add64(slab->size, extra, &slab->reserved)) {
+        return sft__fail(err, SFT_E_OVERFLOW, "the tensors' bytes together overflow 64 bits");
+    }
+    SFT_TRY(reserve(slab->cuda, slab->reserved, err));
     int result = SFT__CUDA_OUT_OF_MEMORY;
-    if (sft__size_from_u64(slab->size, &size)) {
-        result = d->memory_alloc(&slab->address, size);
+    if (sft__size_from_u64(slab->reserved, &size)) {
+        result = d->memory_alloc(&slab->memory, size);
     }
     if (result == SFT__CUDA_OK) {
-        slab->owned = true;
+        slab->address = (slab->memory + extra) & ~((uint64_t)alignment - 1);
+        slab->address = extra == 0 ? slab->memory : slab->address;
         return SFT_OK;
     }
-    unreserve(slab->cuda, slab->size);
-    slab->address = 0;
+    unreserve(slab->cuda, slab->reserved);
+    slab->memory = 0;
     if (result == SFT__CUDA_OUT_OF_MEMORY && d->memory_info(&left, &total) == SFT__CUDA_OK) {
         return sft_error_set(err, SFT_E_NOMEM, result, SFT_NO_OFFSET, NULL, 0,
                              "the tensors take %llu bytes of device memory, %llu of %llu are free",
-                             (unsigned long long)slab->size, (unsigned long long)left,
+                             (unsigned long long)slab->reserved, (unsigned long long)left,
                              (unsigned long long)total);
     }
     return sft__cuda_fail(d, err, result, "memory_alloc");
@@ -74,7 +82,7 @@ static sft_status check_memory(const sft__cuda_slab *slab, sft_error *err) {
 }
 
 sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t memory,
-                                 uint64_t size, sft_error *err) {
+                                 uint64_t size, uint32_t alignment, sft_error *err) {
     sft__cuda_slab *slab = sft__alloc_zero(cuda->allocator, sizeof *slab);
     sft_status status = SFT_OK;
 
@@ -88,7 +96,7 @@ sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t 
     if (memory != 0) {
         status = check_memory(slab, err);
     } else if (size > 0) {
-        status = allocate(slab, err);
+        status = allocate(slab, alignment, err);
     }
     if (status != SFT_OK) {
         sft__free(cuda->allocator, slab, sizeof *slab);
@@ -156,11 +164,11 @@ void sft__cuda_slab_drop(sft__cuda_slab *slab) {
         (void)cuda->driver.event_sync(slab->events[i]);
         (void)cuda->driver.event_free(slab->events[i]);
     }
-    if (slab->owned) {
+    if (slab->memory != 0) {
         if (entered) {
-            (void)cuda->driver.memory_free(slab->address);
+            (void)cuda->driver.memory_free(slab->memory);
         }
-        unreserve(cuda, slab->size);
+        unreserve(cuda, slab->reserved);
     }
     if (entered) {
         sft__cuda_leave(cuda);

@@ -380,7 +380,8 @@ int cuMemAlloc_v2(uint64_t *address, size_t size) {
         next_address[device] = BASE + STEP * (unsigned)device;
     }
     *address = next_address[device];
-    next_address[device] += (size + 0x1fffu) & ~(uint64_t)0xfffu; /* with a gap behind */
+    next_address[device] +=
+        ((size + 0x2ffu) & ~(uint64_t)0xffu) + 256 * draw(40); /* a gap behind */
     used[device] += size;
     report.device_live++;
     return end(new_block(*address, size, device, memory));

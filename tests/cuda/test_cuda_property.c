@@ -85,11 +85,12 @@ static void prepare(trial *t, const sft_catalog *model) {
     if (rnd_below(3) == 0) {
         assert_int_equal(sft_cuda_load_size(&t->memory_size, model, &t->o, NULL), SFT_OK);
         t->memory_size += rnd_below(100) + 1;
-        assert_int_equal(memory_alloc(&t->memory, t->memory_size), 0);
-        t->o.memory = t->memory;
+        assert_int_equal(memory_alloc(&t->memory, t->memory_size + t->o.alignment), 0);
+        const uint64_t odd = t->o.alignment > 256 ? t->memory % t->o.alignment : 0;
+        t->o.memory = t->memory + (odd > 0 ? t->o.alignment - odd : 0);
         t->o.memory_size = t->memory_size;
         if (t->o.stream != 0) {
-            assert_int_equal(produce((void *)t->o.stream, t->memory, t->memory_size, 0x77), 0);
+            assert_int_equal(produce((void *)t->o.stream, t->o.memory, t->memory_size, 0x77), 0);
         }
     }
 }
