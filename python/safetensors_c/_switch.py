@@ -104,11 +104,11 @@ class _Finder:
         self, fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
         if fullname == _THEIRS:
-            spec = ModuleSpec(fullname, self.loader, origin=_OURS, is_package=True)
+            spec = ModuleSpec(fullname, self.loader, origin=_OURS, is_package=True)  # type: ignore[arg-type]
             spec.submodule_search_locations = []
             return spec
         if _target(fullname) is not None:
-            return ModuleSpec(fullname, self.loader, origin=_target(fullname))
+            return ModuleSpec(fullname, self.loader, origin=_target(fullname))  # type: ignore[arg-type]
         return None
 
     def invalidate_caches(self) -> None:

@@ -111,7 +111,7 @@ def _to_ndarray(tensor: paddle.Tensor, name: str) -> tuple[Any, Any]:
     address = tensor.data_ptr()
     if address == 0 or size == 0:
         return np.empty(0, dtype=np.uint8), 0
-    data = np.frombuffer((ctypes.c_ubyte * size).from_address(address), dtype=np.uint8)
+    data = np.frombuffer(memoryview((ctypes.c_ubyte * size).from_address(address)), dtype=np.uint8)
     if sys.byteorder == "big":
         data = data.view(NPDTYPES[tensor.dtype]).byteswap()
     return data, tensor

@@ -616,7 +616,8 @@ def _plan_reads(
     f: Any, tensors: Mapping[str, torch.Tensor], stored: Mapping[str, str]
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """{stored name: tensor}, all checked: those whose memory takes the bytes as they are, and the others."""
-    direct, others = {}, {}
+    direct: dict[str, torch.Tensor] = {}
+    others: dict[str, torch.Tensor] = {}
     for new, name in stored.items():
         if new not in tensors:
             continue
@@ -667,9 +668,9 @@ def load_model(
                 unexpected.append(name)
     if strict and (missing or unexpected):
         error = f"Error(s) in loading state_dict for {model.__class__.__name__}:"
-        for title, names in (("Missing", missing), ("Unexpected", unexpected)):
-            if names:
-                listed = ", ".join(f'"{name}"' for name in sorted(names))
+        for title, wrong in (("Missing", sorted(missing)), ("Unexpected", sorted(unexpected))):
+            if wrong:
+                listed = ", ".join(f'"{name}"' for name in wrong)
                 error += f"\n    {title} key(s) in state_dict: {listed}"
         raise RuntimeError(error)
     return missing, unexpected

@@ -303,7 +303,7 @@ def _bytes(v: Any) -> bytes:
 def _numpy_scalar(dtype: Any, v: Any) -> Any:
     import numpy as np
 
-    kinds = {"bool": bool, "complex64": _complex, "complex128": _complex}
+    kinds: dict[str, Callable[[Any], Any]] = {"bool": bool, "complex64": _complex, "complex128": _complex}
     kinds.update({f"float{n}": _float for n in (16, 32, 64)})
     kinds.update({f"{s}int{n}": _int for s in ("", "u") for n in (8, 16, 32, 64)})
     if not isinstance(dtype, str) or dtype not in kinds:

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# python_peers.sh - the Python package against everything heavy: the reference's own tests, those of skorch,
+# huggingface_hub, accelerate and peft, tiny models through transformers and its kin, and the differential
+# tests with 1,000 examples each and every framework. Part of `make test-peers`.
+#
+# build/venv-python: python/tests/requirements-peers.txt, from which the package `safetensors` is taken out;
+# build/reference: that package alone, for comparisons. REFERENCE: its version. Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 4
+venv=build/venv-python
+reference=$PWD/build/reference
+version=${REFERENCE:-0.9.0rc1}
+export TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1
+scripts/venv.sh python/tests/requirements-peers.txt "$venv" || exit 1
+"$venv/bin/python" -m pip uninstall --quiet --yes safetensors 2>/dev/null
+if [ ! -f "$reference/.$version" ]; then
+    rm -rf "$reference"
+    "$venv/bin/python" -m pip install --quiet --no-deps --target "$reference" "safetensors==$version" || exit 1
+    touch "$reference/.$version"
+fi
+scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/python-peers-env" || exit 1
+python=$PWD/build/python-peers-env/bin/python
+passed=0
+failed=0
+run() {
+    printf '== %s\n' "$*"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+}
+pytest=("$python" -m pytest -q -p no:cacheprovider)
+run "$python" python/tests/reference_suite.py --python "$python" --version "$version"
+run env SAFETENSORS_C=1 "${pytest[@]}" python/tests/peer_round_trips.py
+run "$python" python/tests/peer_suites.py --python "$python" --reference "$reference"
+# A process for each framework: some of them do not bear each other.
+for test in numpy deserialize slices torch sharing flax tensorflow paddle; do
+    run env PYTHONPATH="$reference" SFT_EXAMPLES="${SFT_EXAMPLES:-1000}" SFT_SEED=1 \
+        "${pytest[@]}" python/tests/test_differential.py -k "test_$test or $test"
+done
+for test in tensorflow paddle callers "not (tensorflow or paddle or callers)"; do
+    run env SAFETENSORS_C=1 "${pytest[@]}" python/tests/test_differences.py -k "$test"
+done
+run "${pytest[@]}" python/tests/test_types.py
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
