@@ -17,6 +17,15 @@ from ._core import (  # noqa: F401
     serialize_file,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._prefetch import PrefetchLoader as PrefetchLoader
+    from ._switch import install as install
+    from ._switch import installed as installed
+    from ._switch import uninstall as uninstall
+    from .tree import load_tree as load_tree
+    from .tree import save_tree as save_tree
+
 # What is imported on first use, and from where.
 _LATER = {
     "install": "_switch",
