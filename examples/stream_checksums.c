@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         status = checksums(stream, &err);
     }
     if (status) {
-        fprintf(stderr, "%s: %s\n", sft_status_text(status), err.message);
+        fprintf(stderr, "%s: %s\n", sft_status_text((int32_t)status), err.message);
     }
     sft_stream_free(stream);
     sft_pool_free(pool);

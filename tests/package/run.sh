@@ -156,7 +156,7 @@ case $case_ in
     stream)
         "$build/examples/example_stream_checksums" "$model" >"$work/streamed.txt"
         tail -1 "$work/streamed.txt"
-        "$build/safetensors" cp -q "$model" "$work/digests.safetensors" --digests crc32c
+        "$build/safetensors" cp -q -f "$model" "$work/digests.safetensors" --digests crc32c
         recorded=$("$build/safetensors" meta "$work/digests.safetensors" sft.crc32c)
         # eight digits for the names and shapes, then eight for each tensor in the order of names
         [ "${recorded#????????}" = "$(sed '$d' "$work/streamed.txt" | LC_ALL=C sort -k2 | cut -c1-8 | tr -d '\n')" ]
