@@ -56,6 +56,9 @@ typedef struct sft__reader {
 
 extern const sft__reader *const sft__import_readers[]; /* ends with NULL */
 extern const sft__reader sft__reader_torch_zip;
+extern const sft__reader sft__reader_torch_legacy;
+extern const sft__reader sft__reader_torch_tar;
+extern const sft__reader sft__reader_pickle;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__reader *sft__import_reader_for(const sft__probe *probe);

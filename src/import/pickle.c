@@ -128,6 +128,10 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
     sft__pk_node *n;
     bool made = false;
 
+    if (c->type == SFT__PK_PID && sft__pk_is_text(m->p, sft__pk_item(m->p, c->a, 0), "module")) {
+        callable = sft__pk_item(m->p, c->a, 1); /* PyTorch before 1.6: a class with its source */
+        c = sft__pk_at(m->p, callable);
+    }
     if (sft__pk_at(m->p, args)->type != SFT__PK_TUPLE) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-call", err,
                             "the arguments of a call are no tuple"));

@@ -8,7 +8,10 @@
 
 /* Magic numbers first, guesses last. One row per format: see import.h. */
 const sft__reader *const sft__import_readers[] = {
-    &sft__reader_torch_zip,
+    &sft__reader_torch_zip, /* any zip that no row above took */
+    &sft__reader_torch_legacy,
+    &sft__reader_torch_tar,
+    &sft__reader_pickle, /* a guess where protocol 0 or 1 is meant */
     NULL,
 };
 

@@ -86,6 +86,9 @@ bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call);
 /* Numbers of a tuple or list, each an integer of 0 or more. */
 sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint64_t **numbers,
                               uint32_t *count, sft_error *err);
+/* Offset and strides in elements become places: v has low, high, dtype, shape, and room for
+ * strides. The last element must lie in [low, high). */
+sft_status sft__torch_view(sft__view *v, uint64_t offset, const uint64_t *strides, sft_error *err);
 /* A few bytes of our own (a scale, a shape) as a source of the catalog. */
 sft_status sft__torch_constant(sft__torch *t, const sft_dtype *dtype, const uint64_t *values,
                                uint32_t count, bool scalar, sft__view *v, sft_error *err);

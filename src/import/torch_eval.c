@@ -130,8 +130,7 @@ sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint
 }
 
 /* offset and strides in elements -> bytes; the last element must lie in the stretch. */
-static sft_status view_finish(sft__view *v, uint64_t offset, const uint64_t *strides,
-                              sft_error *err) {
+sft_status sft__torch_view(sft__view *v, uint64_t offset, const uint64_t *strides, sft_error *err) {
     const uint64_t unit = v->dtype->block_bytes;
     uint64_t last = offset;
     uint64_t part;
@@ -164,6 +163,33 @@ static sft_status view_finish(sft__view *v, uint64_t offset, const uint64_t *str
     return SFT_OK;
 }
 
+/* The bytes of a storage; before 1.6 a persistent id could name a part of one: (key, offset,
+ * elements). */
+static sft_status view_storage(const sft__torch *t, const sft__pk_node *pid, const sft__storage *s,
+                               sft__view *v, sft_error *err) {
+    const uint32_t part = sft__pk_item(t->p, pid->a, 5);
+    const uint64_t unit = s->dtype != NULL ? s->dtype->block_bytes : 1;
+    uint64_t first;
+    uint64_t count;
+
+    v->data = s->data;
+    v->source = s->source;
+    v->swap = t->big_endian;
+    v->low = s->offset;
+    v->high = s->offset + s->bytes; /* placed: inside the source */
+    if (node(t, part)->type == SFT__PK_NONE) {
+        return SFT_OK;
+    }
+    if (!sft__pk_uint(t->p, sft__pk_item(t->p, part, 1), &first) ||
+        !sft__pk_uint(t->p, sft__pk_item(t->p, part, 2), &count) || first > s->elements ||
+        count > s->elements - first) {
+        return bad(err, "torch-storage", "a part of a storage leaves it");
+    }
+    v->low += first * unit;
+    v->high = v->low + count * unit;
+    return SFT_OK;
+}
+
 /* (storage, offset, size, stride): dtype NULL means the storage's. */
 static sft_status view_of(sft__torch *t, const sft__pk_node *call, const sft_dtype *dtype,
                           sft__view *v, sft_error *err) {
@@ -191,12 +217,8 @@ static sft_status view_of(sft__torch *t, const sft__pk_node *call, const sft_dty
     if (dtype != NULL && s->dtype != NULL && s->dtype->id != dtype->id && s->dtype->id != SFT_U8) {
         return bad(err, "torch-view", "the tensor's type is not the storage's");
     }
-    v->data = s->data;
-    v->source = s->source;
-    v->low = s->offset;
-    v->high = s->offset + s->bytes; /* placed: inside the source */
-    v->swap = t->big_endian;
-    return view_finish(v, offset, strides, err);
+    SFT_TRY(view_storage(t, pid, s, v, err));
+    return sft__torch_view(v, offset, strides, err);
 }
 
 static bool flag_of(const sft__torch *t, uint32_t dict, const char *key) {
@@ -301,12 +323,9 @@ static sft_status eval_pid(sft__torch *t, const sft__pk_node *pid, sft__view *v,
     v->rank = 1;
     v->shape[0] = s->elements;
     v->dtype = s->dtype != NULL ? s->dtype : sft_dtype_get(SFT_U8);
-    v->data = s->data;
-    v->source = s->source;
-    v->low = s->offset;
-    v->high = s->offset + s->bytes;
-    v->swap = t->big_endian;
-    return view_finish(v, 0, &one, err);
+    SFT_TRY(view_storage(t, pid, s, v, err));
+    v->shape[0] = (v->high - v->low) / v->dtype->block_bytes;
+    return sft__torch_view(v, 0, &one, err);
 }
 
 /* ---------------------------------------------------------------- one view */
@@ -363,7 +382,7 @@ sft_status sft__torch_constant(sft__torch *t, const sft_dtype *dtype, const uint
     SFT_TRY(sft__import_alloc(t->job, &v->shape, 1, sizeof *v->shape, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, 1, sizeof *v->strides, err));
     v->shape[0] = count;
-    SFT_TRY(view_finish(v, 0, &one, err));
+    SFT_TRY(sft__torch_view(v, 0, &one, err));
     if (count == 0) {
         return SFT_OK;
     }
