@@ -29,6 +29,7 @@ typedef struct sft__import {
     struct sft__inflater *inflater; /* shared by the deflated members; made on first use */
     uint64_t inflate_left;          /* of the budget */
     uint64_t total_bytes;           /* of all tensors added: against expand()ed giants */
+    uint64_t tensors;               /* added so far */
     uint32_t format;
     bool scanning; /* keep going past whatever does not stop the format's own loader */
 } sft__import;

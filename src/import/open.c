@@ -97,6 +97,7 @@ sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_er
     }
     sft_tensor t = *tensor;
     t.file = 0;
+    job->tensors++;
     return sft_builder_add_tensor(job->builder, &t, err);
 }
 

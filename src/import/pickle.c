@@ -116,6 +116,13 @@ static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, boo
         }
         return SFT_OK;
     }
+    if (known == SFT__G_EVAL && count == 2 && sft__pk_is_text(m->p, first, "data")) {
+        const uint32_t names = sft__pk_item(m->p, args, 1); /* Paddle: eval('data', {'data': x}) */
+        const uint32_t value = sft__pk_get(m->p, names, "data");
+        if (value != SFT__PK_NO && sft__pk_at(m->p, names)->count == 2) {
+            return sft__pm_push(m, &m->stack, value, err);
+        }
+    }
     if (known == SFT__G_DICT && count == 1 && first_type == SFT__PK_DICT) { /* Counter({...}) */
         return sft__pm_push(m, &m->stack, first, err);
     }
@@ -147,6 +154,10 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
                                    c->u.text));
     } else if (args != SFT__PK_NO) {
         SFT_TRY(plain_call(m, c->known, args, &made, err));
+        if (!made && c->known == SFT__G_EVAL) {
+            SFT_TRY(sft__import_opaque(m->job, c->u.text, c->count, m->opcode_at, err,
+                                       "a call of eval, which is not done"));
+        }
     }
     if (made) {
         return SFT_OK;

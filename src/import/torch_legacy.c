@@ -234,7 +234,11 @@ static sft_status read_alone(legacy *l, sft_error *err) {
         }
     }
     l->p.root = root;
-    return sft__torch_tree(&l->t, err);
+    SFT_TRY(sft__torch_tree(&l->t, err));
+    if (l->t.job->tensors == 0 && !l->t.job->scanning) {
+        return sft__fail_at(err, SFT_E_FORMAT, 0, "this is a Python pickle that holds no tensors");
+    }
+    return SFT_OK;
 }
 
 static sft_status open_pickle(sft__import *job, sft_error *err) {

@@ -65,8 +65,9 @@ static sft_status wrong(sft__import *job, const char *rule, uint64_t offset, sft
 
 /* ---------------------------------------------------------------- the end records */
 
-/* The end records in the last bytes: the one whose comment ends with the file, and how many others
- * look like one. */
+/* The last end record in the last bytes whose comment ends with the file. *others: how many more a reader could
+ * take: in its comment, or before it with a comment that reaches the end too. *loose: without such a
+ * comment, the last one. */
 static size_t end_search(const uint8_t *tail, size_t len, size_t *others, size_t *loose) {
     size_t found = SIZE_MAX;
 
@@ -76,12 +77,11 @@ static size_t end_search(const uint8_t *tail, size_t len, size_t *others, size_t
         if (sft__load_le32(tail + i) != SIG_END) {
             continue;
         }
-        if (found == SIZE_MAX && i + END_BYTES + sft__load_le16(tail + i + 20) == len) {
+        const bool reaches = i + END_BYTES + sft__load_le16(tail + i + 20) == len;
+        *loose = *loose == SIZE_MAX ? i : *loose;
+        if (found == SIZE_MAX && reaches) {
             found = i;
-        } else if (*loose == SIZE_MAX) {
-            *loose = i;
-            (*others)++;
-        } else {
+        } else if (found == SIZE_MAX || reaches) {
             (*others)++;
         }
     }
