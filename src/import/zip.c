@@ -63,11 +63,40 @@ static sft_status wrong(sft__import *job, const char *rule, uint64_t offset, sft
     return sft__fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
 }
 
+/* ---------------------------------------------------------------- reading here and there */
+
+enum { WINDOW = 32768, GLANCE = 512 };
+
+/* Headers of small members lie close together: then one read serves many. */
+typedef struct zip_window {
+    const sft_source *source;
+    uint64_t at;
+    size_t len;
+    uint8_t bytes[WINDOW];
+} zip_window;
+
+/* n bytes (at most GLANCE) at `offset`, which the file has. */
+static sft_status glance(zip_window *w, uint64_t offset, size_t n, const uint8_t **bytes,
+                         sft_error *err) {
+    if (offset < w->at || offset - w->at > w->len || w->len - (size_t)(offset - w->at) < n) {
+        const uint64_t left = sft_source_size(w->source) - offset;
+        const bool near = offset >= w->at && offset - w->at < w->len + WINDOW;
+        const uint64_t most = near ? WINDOW : GLANCE;
+        const size_t len = left < most ? (size_t)left : (size_t)most;
+        w->len = 0;
+        SFT_TRY(sft_source_read(w->source, offset, w->bytes, len, err));
+        w->at = offset;
+        w->len = len;
+    }
+    *bytes = w->bytes + (size_t)(offset - w->at);
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- the end records */
 
-/* The last end record in the last bytes whose comment ends with the file. *others: how many more a reader could
- * take: in its comment, or before it with a comment that reaches the end too. *loose: without such a
- * comment, the last one. */
+/* The last end record in the last bytes whose comment ends with the file. *others: how many more a
+ * reader could take: in its comment, or before it with a comment that reaches the end too. *loose:
+ * without such a comment, the last one. */
 static size_t end_search(const uint8_t *tail, size_t len, size_t *others, size_t *loose) {
     size_t found = SIZE_MAX;
 
@@ -311,26 +340,28 @@ static sft_status local_sizes(sft__import *job, const sft__zip_entry *z, const u
     return SFT_OK;
 }
 
-static sft_status local_read(sft__import *job, sft__zip_entry *z, const zip_end *e, uint8_t *room,
-                             sft_error *err) {
-    uint8_t *h = room;
+static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z, const zip_end *e,
+                             uint8_t *room, sft_error *err) {
+    const uint8_t *h;
     uint64_t stop;
 
     if (z->header > e->directory || e->directory - z->header < LOCAL_BYTES) {
         return wrong(job, "zip-local", z->header, err,
                      "a member lies behind the directory that names it");
     }
-    uint64_t most = e->directory - z->header;
-    const size_t first = most < 128 + z->name_len ? (size_t)most : 128 + z->name_len;
-    SFT_TRY(sft_source_read(job->file, z->header, h, first, err));
+    const uint64_t most = e->directory - z->header;
+    SFT_TRY(glance(w, z->header, LOCAL_BYTES, &h, err));
     const size_t name_len = sft__load_le16(h + 26);
     const size_t extra_len = sft__load_le16(h + 28);
     const size_t all = LOCAL_BYTES + name_len + extra_len;
     if (sft__load_le32(h) != SIG_LOCAL || all > most) {
         return wrong(job, "zip-local", z->header, err, "no local header where the directory says");
     }
-    if (all > first) {
-        SFT_TRY(sft_source_read(job->file, z->header + first, h + first, all - first, err));
+    if (all <= GLANCE) {
+        SFT_TRY(glance(w, z->header, all, &h, err));
+    } else {
+        SFT_TRY(sft_source_read(job->file, z->header, room, all, err));
+        h = room;
     }
     if (name_len != z->name_len || memcmp(h + LOCAL_BYTES, z->name, name_len) != 0) {
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
@@ -350,15 +381,17 @@ static sft_status local_read(sft__import *job, sft__zip_entry *z, const zip_end 
 
 /* The data descriptor between a member and the next: with or without signature, 32 or 64 bits. Its
  * length goes to *len, 0 if what is there is none. */
-static sft_status descriptor(sft__import *job, const sft__zip_entry *z, uint64_t room,
-                             uint64_t *len, sft_error *err) {
+static sft_status descriptor(zip_window *w, const sft__zip_entry *z, uint64_t room, uint64_t *len,
+                             sft_error *err) {
     uint8_t d[24];
+    const uint8_t *there;
     const size_t n = room < sizeof d ? (size_t)room : sizeof d;
 
     *len = 0;
     memset(d, 0, sizeof d);
     if (n >= 12) {
-        SFT_TRY(sft_source_read(job->file, z->data + z->csize, d, n, err));
+        SFT_TRY(glance(w, z->data + z->csize, n, &there, err));
+        memcpy(d, there, n);
     }
     for (size_t signature = 0; signature < 2; signature++) {
         const uint8_t *p = d + 4 * signature;
@@ -387,7 +420,8 @@ static int by_header(const void *a, const void *b) {
 }
 
 /* Members one after the other from byte 0 to the directory, nothing shared and nothing between. */
-static sft_status lay_out(sft__zip *zip, sft__import *job, const zip_end *e, sft_error *err) {
+static sft_status lay_out(sft__zip *zip, sft__import *job, zip_window *w, const zip_end *e,
+                          sft_error *err) {
     const sft__zip_entry **sorted;
     uint64_t at = 0;
 
@@ -406,7 +440,7 @@ static sft_status lay_out(sft__zip *zip, sft__import *job, const zip_end *e, sft
         }
         const sft__zip_entry *before = i > 0 ? sorted[i - 1] : NULL;
         if (before != NULL && (before->flags & FLAG_DESCRIPTOR) != 0) {
-            SFT_TRY(descriptor(job, before, next - at, &len, err));
+            SFT_TRY(descriptor(w, before, next - at, &len, err));
             if (len == 0) {
                 SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, before->name, "zip-descriptor", at, err,
                               "the data descriptor is missing or says something else than the "
@@ -455,7 +489,8 @@ static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
     return status;
 }
 
-static sft_status entries_read(sft__zip *zip, sft__import *job, const zip_end *e, sft_error *err) {
+static sft_status entries_read(sft__zip *zip, sft__import *job, zip_window *w, const zip_end *e,
+                               sft_error *err) {
     size_t bytes;
     size_t at = 0;
 
@@ -476,7 +511,7 @@ static sft_status entries_read(sft__zip *zip, sft__import *job, const zip_end *e
                             err));
         zip->count++;
         at += used;
-        SFT_TRY(local_read(job, &zip->entries[i], e, room, err));
+        SFT_TRY(local_read(job, w, &zip->entries[i], e, room, err));
     }
     if (at != bytes) {
         return wrong(job, "zip-directory", e->directory + at, err,
@@ -486,15 +521,20 @@ static sft_status entries_read(sft__zip *zip, sft__import *job, const zip_end *e
 }
 
 sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err) {
+    zip_window *w;
     zip_end e;
 
     memset(zip, 0, sizeof *zip);
     memset(&e, 0, sizeof e);
     SFT_TRY(end_find(job, &e, err));
     zip->directory = e.directory;
-    SFT_TRY(entries_read(zip, job, &e, err));
+    SFT_TRY(sft__import_alloc(job, &w, 1, sizeof *w, err));
+    w->source = job->file;
+    w->at = 0;
+    w->len = 0;
+    SFT_TRY(entries_read(zip, job, w, &e, err));
     SFT_TRY(names_check(zip, job, err));
-    SFT_TRY(lay_out(zip, job, &e, err));
+    SFT_TRY(lay_out(zip, job, w, &e, err));
     if (!sft__strmap_init(&zip->names, zip->entries, sizeof *zip->entries, zip->count,
                           job->allocator)) {
         return sft__fail_nomem(err, zip->count * 16);
