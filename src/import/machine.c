@@ -132,8 +132,10 @@ sft_status sft__pm_collect(sft__machine *m, uint32_t type, size_t first, sft_err
     if (type == SFT__PK_DICT && (m->stack.count - first) % 2 != 0) {
         return sft__pm_bad(m, err, "pickle-items", "a dict of an odd number of keys and values");
     }
-    SFT_TRY(sft__pm_items_add(m, sft__pk_at(m->p, id), m->stack.at + first, m->stack.count - first,
-                              err));
+    if (m->stack.count > first) {
+        SFT_TRY(sft__pm_items_add(m, sft__pk_at(m->p, id), m->stack.at + first,
+                                  m->stack.count - first, err));
+    }
     m->stack.count = first;
     return sft__pm_push(m, &m->stack, id, err);
 }

@@ -380,6 +380,13 @@ static sft_status tensor_of(sft__torch *t, const sft__pk_node *pid, sft__view *v
     return sft__torch_view(v, sft__load_le64(numbers + 16 * rank), strides, err);
 }
 
+/* Storages are those of the archive: a persistent id of the object is a tensor. */
+static sft_status no_storage(sft__torch *t, sft__storage *s, sft_error *err) {
+    (void)t;
+    return sft__fail(err, SFT_E_SCHEMA, "tar: the object describes a storage \"%.64s\" of its own",
+                     s->key);
+}
+
 static sft_status read_all(tar *a, sft_error *err) {
     stretch s;
     uint32_t root;
@@ -408,6 +415,7 @@ static sft_status open_tar(sft__import *job, sft_error *err) {
     a.p.job = job;
     a.t.job = job;
     a.t.p = &a.p;
+    a.t.place = no_storage;
     a.t.tensor = tensor_of;
     a.t.ctx = &a;
     const sft_status status = read_all(&a, err);

@@ -450,6 +450,7 @@ def tars():
     case("tar: tensor leaves its storage", make_tar(place=struct.pack("<4qq", 2, 2, 2, 1, 1)), U, "torch-view")
     case("tar: stride negative", make_tar(place=struct.pack("<4qq", 2, 2, -2, 1, 3)), U, "torch-view")
     case("tar: pickle runs code", make_tar({"files": {"pickle": b"cos\nsystem\n" + text("x") + b"\x85R."}}), D, ANY)
+    case("tar: a storage of its own", make_tar({"files": {"pickle": GOOD}}), U, "tar")
     case("tar: no pickle", make_tar(order=("sys_info", "tensors", "storages")), U, "no PyTorch")
 
 

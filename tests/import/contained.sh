@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# contained.sh TOOL PYTHON - scan, ls and convert of a file that would run os.system, under strace: no program is
+# executed, no process made, no socket opened, and no file opened but the one named, what the loader of
+# the tool itself reads before it starts, and (convert) the output and its folder.
+set -eu
+tool=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+python=$2
+command -v strace >/dev/null || { echo "strace is missing: run scripts/bootstrap.sh test"; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$python" - "$here" <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+import hostile
+evil = ("e", b"cposix\nsystem\n" + hostile.text("touch hacked") + b"\x85R")
+body = hostile.state(("w", hostile.tensor()), evil)
+open("evil.pt", "wb").write(hostile.torch_zip(body))
+open("evil-legacy.pt", "wb").write(hostile.legacy(body))
+open("evil-tar.pt", "wb").write(hostile.make_tar({"files": {"pickle": hostile.state(("w", hostile.text("100") + b"Q"), evil)}}))
+PY
+faults=0
+trace() { # name, expected status, arguments
+    local name=$1 want=$2 status=0
+    shift 2
+    strace -f -qq -o "$name.trace" "$tool" "$@" >"$name.out" 2>&1 || status=$?
+    if [ "$status" -ne "$want" ]; then
+        echo "$name: exit $status, not $want"
+        cat "$name.out"
+        faults=$((faults + 1))
+    fi
+    # the first execve is the tool itself
+    if sed 1d "$name.trace" | grep -E '\b(execve|execveat|fork|vfork|socket|connect|bind|ptrace|memfd_create)\(' ||
+        grep -E '\bclone3?\(' "$name.trace" | grep -v CLONE_THREAD; then
+        echo "$name: the calls above"
+        faults=$((faults + 1))
+    fi
+    if grep -E '\b(open|openat|openat2|creat|mkdir|unlink|rename|link|symlink)[a-z0-9]*\(' "$name.trace" |
+        grep -vE '"(/etc/ld\.so\.[a-z]+|(/usr)?/lib[^"]*\.so[^"]*|/sys/[^"]*|/proc/[^"]*)"' |
+        grep -vE "\"(\./)?(evil[a-z-]*\.pt|evil[a-z-]*\.pt/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
+        grep -vE 'O_TMPFILE|"/proc/self/fd'; then
+        echo "$name: opened what is above"
+        faults=$((faults + 1))
+    fi
+}
+for file in evil evil-legacy evil-tar; do
+    trace "scan-$file" 1 scan "$file.pt"
+    trace "ls-$file" 1 ls "$file.pt"
+    trace "convert-$file" 0 convert "$file.pt" -o "out-$file.safetensors" --allow-opaque -q --verify
+    [ -s "out-$file.safetensors" ] || { echo "$file: no output"; faults=$((faults + 1)); }
+done
+[ ! -e hacked ] || { echo "it ran"; faults=$((faults + 1)); }
+echo "$faults faults"
+[ "$faults" -eq 0 ]
