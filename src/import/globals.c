@@ -299,7 +299,7 @@ static const sft__global rows[] = {
 };
 
 static bool is_text(const char *text, const char *bytes, size_t len) {
-    return strncmp(text, bytes, len) == 0 && text[len] == '\0';
+    return strlen(text) == len && memcmp(text, bytes, len) == 0; /* bytes may hold NUL */
 }
 
 /* One spelling of each module: what Python 2, numpy 2 and older PyTorch called it. */

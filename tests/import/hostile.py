@@ -264,6 +264,7 @@ def pickles():
                        ("logging.FileHandler", b"clogging\nFileHandler\n" + arg),
                        ("ctypes", b"cctypes\nCDLL\n" + arg), ("asyncio", b"casyncio.unix_events\nx\n" + arg)):
         torch_pkl("runs code: " + name, state(("w", tensor()), ("e", call)), D, ANY)
+    torch_pkl("NUL in a name", state(("w", tensor()), ("e", b"ctorch\0.x\nFloatStorage\0\n" + arg)), U, ANY)
     torch_pkl("code named, not called", state(("w", tensor()), ("e", system)), D, None)
     torch_pkl("code called, left out", state(("w", tensor()), ("e", system + arg)), D, None, "--allow-opaque")
     torch_pkl("unknown class", state(("w", tensor()), ("e", b"cmy.module\nThing\n)R")), U, "not known")
