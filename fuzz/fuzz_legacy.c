@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_legacy.c - any bytes behind the first three pickles of PyTorch's stream before 1.6: the object, the keys, the
- * storages.
+ * fuzz/fuzz_legacy.c - any bytes behind the first three pickles of PyTorch's stream before 1.6: the
+ * object, the keys, the storages.
  */
 #include "import_check.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_pickle.c - any bytes as data.pkl of a PyTorch zip that is right in everything else, with two storages.
+ * fuzz/fuzz_pickle.c - any bytes as data.pkl of a PyTorch zip that is right in everything else,
+ * with two storages.
  */
 #include "import_check.h"
 

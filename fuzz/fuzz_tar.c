@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_tar.c - a tar of PyTorch 0.1 whose four members are pieces of the input, parted by its first bytes; or, if the
- * first byte is odd, the input itself with the checksums of its headers made right.
+ * fuzz/fuzz_tar.c - a tar of PyTorch 0.1 whose four members are pieces of the input, parted by its
+ * first bytes; or, if the first byte is odd, the input itself with the checksums of its headers
+ * made right.
  */
 #include "import_check.h"
 

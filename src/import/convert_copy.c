@@ -11,7 +11,7 @@
 
 enum {
     BUDGET = 40 << 20,
-    BLOCK_MAX = 4 << 20,
+    BLOCK_MAX = 16 << 20, /* touched only where elements are gathered: longer runs on both sides */
     BLOCK_MIN = 256 << 10,
     COPY_BLOCK = 1 << 20, /* read and written again while it is in the cache */
     TILE = 32,
