@@ -78,6 +78,7 @@ def extension() -> Extension:
     link_args = []
     if sys.platform.startswith("linux"):
         define.append(("_GNU_SOURCE", None))
+        compile_args += ["-include", "src/old_glibc.h"]
         link_args = ["-Wl,--version-script=src/core.map", "-pthread"]
     if LIMITED:
         define.append(("Py_LIMITED_API", "0x030B0000"))

@@ -20,14 +20,21 @@ enum { CRC_LONG = 2048, CRC_SHORT = 256 };
 #define CRC_SHORT_1 0xb9e02b86
 #define CRC_SHORT_2 0xdd7e3b0c
 
-__attribute__((target("sse4.2,pclmul"))) static inline uint64_t crc_shift(uint64_t crc,
+/* clang from 15 on counts the crc32 instructions apart from SSE 4.2. */
+#if defined(__clang__) && __clang_major__ >= 15
+#define CRC_FEATURES "sse4.2,crc32,pclmul"
+#else
+#define CRC_FEATURES "sse4.2,pclmul"
+#endif
+
+__attribute__((target(CRC_FEATURES))) static inline uint64_t crc_shift(uint64_t crc,
                                                                           int64_t factor) {
     const __m128i product =
         _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi64_si128(factor), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static inline uint64_t
+__attribute__((target(CRC_FEATURES))) static inline uint64_t
 crc_three(uint64_t crc, const uint8_t *p, size_t stretch, int64_t factor_1, int64_t factor_2) {
     uint64_t crc_1 = 0;
     uint64_t crc_2 = 0;
@@ -40,7 +47,7 @@ crc_three(uint64_t crc, const uint8_t *p, size_t stretch, int64_t factor_1, int6
     return crc_shift(crc, factor_2) ^ crc_shift(crc_1, factor_1) ^ crc_2;
 }
 
-__attribute__((target("sse4.2,pclmul"))) uint32_t sft__crc32c_x86(uint32_t start, const void *data,
+__attribute__((target(CRC_FEATURES))) uint32_t sft__crc32c_x86(uint32_t start, const void *data,
                                                                   size_t size) {
     const uint8_t *p = data;
     uint64_t crc = start;
@@ -65,7 +72,7 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t sft__crc32c_x86(uint32_t start
 /* Folding by D bits multiplies by x^(D + 32) and x^(D - 32) modulo the polynomial (low and high half of
  * a lane; bits reflected, shifted by one), for D = 2048, 512 and 128. See Gopal et al., "Fast CRC
  * Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009. */
-#define WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,sse4.2,pclmul")))
+#define WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq," CRC_FEATURES)))
 
 WIDE static inline __m512i fold(__m512i x, __m512i factors, __m512i next) {
     const __m512i low = _mm512_clmulepi64_epi128(x, factors, 0x00);

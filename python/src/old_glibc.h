@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * old_glibc.h - system calls that a C library before glibc 2.28 has no function for, so that one wheel runs on
+ * all systems since glibc 2.17. A kernel without the call says ENOSYS, which the library is ready for.
+ * Included before everything else on Linux; does nothing with a newer glibc or another C library.
+ */
+#ifndef SFT_PYTHON_OLD_GLIBC_H
+#define SFT_PYTHON_OLD_GLIBC_H
+
+#include <features.h>
+
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if !__GLIBC_PREREQ(2, 28)
+#include <sys/syscall.h>
+#include <unistd.h>
+#if !__GLIBC_PREREQ(2, 25)
+#define getrandom(data, size, flags) ((ssize_t)syscall(SYS_getrandom, (data), (size), (flags)))
+#endif
+#if !__GLIBC_PREREQ(2, 27)
+#define copy_file_range(from, from_at, to, to_at, size, flags) \
+    ((ssize_t)syscall(SYS_copy_file_range, (from), (from_at), (to), (to_at), (size), (flags)))
+#endif
+#define statx(fd, path, flags, mask, out) ((int)syscall(SYS_statx, (fd), (path), (flags), (mask), (out)))
+#endif
+#endif
+
+#endif
