@@ -257,6 +257,21 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self.close_connection = True
 
+    def do_HEAD(self) -> None:
+        """As huggingface_hub asks: what a GET would redirect to, and how long that is."""
+        path = self.path.partition("?")[0].lstrip("/")
+        kind, _, rest = path.partition("/")
+        name = rest.split("/resolve/", 1)[-1].split("/", 1)[-1] if kind == "lfs" else rest
+        data = self.find(name)
+        if data is None:
+            self.empty(404)
+            return
+        fields = {"ETag": self.etag(data), "X-Repo-Commit": COMMIT, "Content-Length": str(len(data))}
+        if kind == "lfs":
+            fields.update({"X-Linked-Etag": self.etag(data), "X-Linked-Size": str(len(data)), "Content-Length": "0"})
+            fields["Location"] = "%s/ok/%s" % (self.state.other, name)
+        self.head(302 if kind == "lfs" else 200, fields)
+
     def answer(self, kind: str, rest: str, nth: int) -> None:
         if kind in ("loop", "to", "nowhere", "lfs"):
             if kind == "lfs" and self.find(rest.split("/resolve/", 1)[-1].split("/", 1)[-1]) is None:
