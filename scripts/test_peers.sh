@@ -29,6 +29,8 @@ run tests/peers/slices.py --oracle "$oracle" --seed 0 --count $((100000 * scale)
 if scripts/python_peers.sh; then
     passed=$((passed + 1))
 else
+    failed=$((failed + 1))
+fi
 if [ -x "$build/tests/remote/remote_probe" ] && scripts/venv.sh tests/remote/requirements.txt build/venv-remote; then
     python=$PWD/build/venv-remote/bin/python
     run tests/remote/test_peers.py --probe "$PWD/$build/tests/remote/remote_probe" --tool "$PWD/$build/safetensors"
