@@ -10,8 +10,8 @@
  *  - A verdict of SFT_SCAN_HARMLESS means that loading with *this library* or with an unpickler limited
  *    to the same names executes nothing. It says nothing about the values of the weights.
  *  - Formats are told by bytes, never by the name of the file.
- *  - The checksums of large members (zip CRC-32) are not read by opening; sft_scan with
- *    SFT_IMPORT_CHECKSUMS and conversions read them. Small members are always checked.
+ *  - The checksums of stored tensor data (zip CRC-32) are read by sft_scan with SFT_IMPORT_CHECKSUMS
+ *    alone, not by opening or converting. Pickles, short texts and deflated members are always checked.
  *
  * Threads: as in sft/catalog.h. Reports are immutable.
  */
@@ -86,9 +86,10 @@ typedef enum sft_import_dedup {
 #define SFT_IMPORT_CHECKSUMS 4u
 /* Files beside the first one (shards, external data) may be symbolic links to anywhere. */
 #define SFT_IMPORT_FOLLOW_LINKS 8u
-/* Give block-quantised tensors (GGUF) as F32 instead of raw blocks. */
+/* For readers of block-quantised formats: give F32 instead of raw blocks. No reader has it yet. */
 #define SFT_IMPORT_DEQUANTIZE 16u
-/* Keep the whole tree of dicts, lists, tuples and scalars as JSON in the metadata, key "sft.tree". */
+/* Reserved: the whole tree of dicts, lists, tuples and scalars as JSON, metadata key "sft.tree". Has no
+ * effect yet. */
 #define SFT_IMPORT_KEEP_TREE 32u
 
 typedef struct sft_import_options {
