@@ -112,8 +112,9 @@ typedef struct sft_cuda_load_options {
     size_t item_count;
     const sft_pool *pool;       /* readers; NULL: the calling thread alone */
     const sft_control *control; /* progress counts bytes handed to the device */
-    uint64_t memory;            /* device address to load to, of this device; 0: a slab of the library's.
-                                   The caller's must live as long as what is loaded and exported */
+    uint64_t memory;            /* device address to load to, of this device, a multiple of `alignment`
+                                   (else SFT_E_ARG); 0: a slab of the library's. The caller's must live
+                                   as long as what is loaded and exported */
     uint64_t memory_size;       /* bytes there; too few: SFT_E_NOMEM */
     uintptr_t stream;           /* the consumer's stream, as DLPack counts: 0: return when all is on the
                                    device; 1: legacy default stream; 2: per-thread default stream; else a
@@ -149,7 +150,7 @@ typedef struct sft_cuda_view {
     const sft_tensor *tensor; /* of the catalog */
     const sft_dtype *dtype;
     const uint64_t *shape; /* of the slice; rank entries, lives as long as the sft_cuda_loaded */
-    uint64_t address;      /* device pointer, packed row-major */
+    uint64_t address;      /* device pointer, packed row-major; of no meaning for 0 bytes */
     uint64_t nbytes;
     uint32_t rank;
     uint32_t device;
