@@ -53,7 +53,7 @@ static sft_status progress(load_work *w, uint64_t bytes, sft_error *err) {
     }
     const int stop = w->control->poll(w->control->ctx, &p);
     sft__mutex_lock(&w->lock);
-    w->polling = false;
+    w->polling = stop != 0; /* who said stop is not asked again */
     sft__mutex_unlock(&w->lock);
     return stop == 0 ? SFT_OK : sft__fail(err, SFT_E_CANCELLED, "cancelled by the caller");
 }
