@@ -146,8 +146,8 @@ SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine 
 
 /* ---------------------------------------------------------------- reading */
 
-/* Opens a file of any known format (safetensors included), or a folder or *.index.json of PyTorch
- * shards, as a catalog. No tensor data is read.
+/* Opens one file of any known format (safetensors included) as a catalog. No tensor data is read. Folders and
+ * indexes of PyTorch shards are taken by sft_import_convert alone.
  * report: NULL, or owned by the caller on success (sft_import_report_free), NULL on failure.
  * Errors: SFT_E_FORMAT (no known format, or known and refused: the sentence says which),
  * SFT_E_UNSUPPORTED (something that SFT_IMPORT_ALLOW_OPAQUE would leave out), SFT_E_SCHEMA (damaged or
