@@ -81,7 +81,7 @@ void core_watch_begin(core_watch *watch, PyObject *progress)
     watch->caller = PyThread_get_thread_ident();
     watch->progress = progress;
     watch->failed = false;
-    watch->last = now_ns();
+    watch->last = 0; /* the first look of the caller's thread always asks Python */
     watch->thread = PyEval_SaveThread();
 }
 
