@@ -37,11 +37,25 @@ extern const bench_command bench_load_commands[];
 extern const bench_command bench_save_commands[];
 extern const bench_command bench_stream_commands[];
 extern const bench_command bench_matrix_commands[];
+extern const bench_command bench_copy_commands[];
 
 uint64_t bench_now(void);
+
+/* A clock that also counts page faults, processor time, bytes from the device and the peak of
+ * memory between start and stop; the answer of the command then carries them (JSON). Both return
+ * nanoseconds. */
+uint64_t bench_start(void);
+uint64_t bench_stop(void);
+
+/* A result that nobody looks at, so that the work for it is done. */
+void bench_keep(uint64_t result);
+
 _Noreturn void bench_die(const char *what, const char *why);
 void bench_try(sft_status status, const sft_error *err, const char *what); /* dies unless SFT_OK */
 uint64_t bench_number(const char *text);
+
+/* A pool of that many threads, kept for the whole run; NULL for 1. */
+sft_pool *bench_pool(uint64_t threads);
 
 /* At least `size` bytes, 2 MiB aligned, huge pages asked for, touched; kept for the whole run. Slot
  * 0 or 1. */

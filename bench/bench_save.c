@@ -79,10 +79,10 @@ static double run_save(const bench_args *args) {
         bench_try(sft_pool_create(&pool, (uint32_t)threads, NULL, &err), &err, "pool");
         options.pool = pool;
     }
-    uint64_t start = bench_now();
+    uint64_t start = bench_start();
     bench_try(sft_save(args->text[1], tensors, TENSORS, NULL, 0, &options, &err), &err,
               args->text[1]);
-    uint64_t end = bench_now();
+    uint64_t end = bench_stop();
     sft_pool_free(pool);
     settle(args->text[1]);
     return (double)(end - start);
@@ -111,7 +111,7 @@ static double run_write(const bench_args *args) {
 #if defined(O_DIRECT)
     flags |= strcmp(kind, "direct") == 0 ? O_DIRECT : 0;
 #endif
-    uint64_t start = bench_now();
+    uint64_t start = bench_start();
     int fd = open(args->text[1], flags, 0666);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
         bench_die(args->text[1], strerror(errno));
@@ -121,7 +121,7 @@ static double run_write(const bench_args *args) {
         bench_die("fsync", strerror(errno));
     }
     close(fd);
-    uint64_t end = bench_now();
+    uint64_t end = bench_stop();
     settle(args->text[1]);
     return (double)(end - start);
 }
@@ -137,7 +137,7 @@ static double run_stream(const bench_args *args) {
     write_options(&options, args->text[3], "none");
     sft_writer *w;
     sft_error err;
-    uint64_t start = bench_now();
+    uint64_t start = bench_start();
     bench_try(sft_writer_create(&w, args->text[1], &options, &err), &err, args->text[1]);
     for (uint32_t i = 0; i < TENSORS; i++) {
         char name[32];
@@ -153,7 +153,7 @@ static double run_stream(const bench_args *args) {
         }
     }
     bench_try(sft_writer_commit(w, &err), &err, "commit");
-    uint64_t end = bench_now();
+    uint64_t end = bench_stop();
     sft_writer_free(w);
     settle(args->text[1]);
     return (double)(end - start);
@@ -164,7 +164,7 @@ static double run_stream_base(const bench_args *args) {
     size_t size = (size_t)bench_number(args->text[2]) << 20,
            block = (size_t)bench_number(args->text[3]) << 10;
     unsigned char *data = source(block);
-    uint64_t start = bench_now();
+    uint64_t start = bench_start();
     int fd = open(args->text[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
         bench_die(args->text[1], strerror(errno));
@@ -173,7 +173,7 @@ static double run_stream_base(const bench_args *args) {
         write_all(fd, data, size - at < block ? size - at : block, at, block);
     }
     close(fd);
-    uint64_t end = bench_now();
+    uint64_t end = bench_stop();
     settle(args->text[1]);
     return (double)(end - start);
 }

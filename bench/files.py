@@ -44,11 +44,11 @@ def entries(count, order=None):
     return out, 128 * count
 
 
-def many(folder, count):
-    path = folder / f"many-{count}.safetensors"
+def many(folder, count, dtype="BF16"):
+    path = folder / f"many-{dtype}-{count}.safetensors"
     if not path.exists():
         out, size = entries(count)
-        write(path, "{%s}" % ",".join(out), size)
+        write(path, ("{%s}" % ",".join(out)).replace("BF16", dtype), size)
     return path
 
 
@@ -77,15 +77,40 @@ def matrix(folder, rows, columns=4096):
     return path, 8 + header_bytes(path)
 
 
-def layers(folder, mib, count=290):
-    """A model of `count` F16 tensors of a little under one size, odd in the last place; random bytes."""
-    path = folder / f"layers-{mib}.safetensors"
+def layers(folder, mib, count=290, dtype="F16", name="layers"):
+    """A model of `count` tensors of a little under one size, odd in the last place; random bytes, or, where
+    the values matter (F32, BF16), what a normal distribution gives."""
+    path = folder / f"{name}-{dtype}-{mib}.safetensors"
     if not path.exists():
-        size = (mib << 20) // count // 2 * 2
-        text = "{%s}" % ",".join('"model.layers.%d.weight":{"dtype":"F16","shape":[%d],"data_offsets":[%d,%d]}'
-                                 % (i, size // 2, size * i, size * (i + 1)) for i in range(count))
-        write(path, text, size * count, os.urandom(BLOCK))
+        width = 4 if dtype == "F32" else 2
+        size = (mib << 20) // count // width * width
+        text = "{%s}" % ",".join('"model.layers.%03d.weight":{"dtype":"%s","shape":[%d],"data_offsets":[%d,%d]}'
+                                 % (i, dtype, size // width, size * i, size * (i + 1)) for i in range(count))
+        write(path, text, size * count, os.urandom(BLOCK) if dtype == "F16" else normal(dtype))
     return path
+
+
+def normal(dtype):
+    import numpy
+    values = numpy.random.default_rng(1).standard_normal(BLOCK // 4, numpy.float32)
+    return (values if dtype == "F32" else numpy.tile((values.view(numpy.uint32) >> 16).astype(numpy.uint16), 2)).tobytes()
+
+
+def shards(folder, mib, count=8):
+    """A folder of `count` files of `mib` MiB each, the tensors of all under different names."""
+    inner = folder / f"shards-{count}x{mib}"
+    inner.mkdir(exist_ok=True)
+    size = (mib << 20) // 32 // 2 * 2
+    paths = []
+    for k in range(count):
+        path = inner / f"model-{k + 1:05d}-of-{count:05d}.safetensors"
+        if not path.exists():
+            text = "{%s}" % ",".join(
+                '"model.layers.%03d.weight":{"dtype":"BF16","shape":[%d],"data_offsets":[%d,%d]}'
+                % (32 * k + i, size // 2, size * i, size * (i + 1)) for i in range(32))
+            write(path, text, size * 32, os.urandom(BLOCK))
+        paths.append(path)
+    return inner, paths
 
 
 def rejects(folder):

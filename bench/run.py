@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The benchmarks: what the library needs, what the machine needs for the same bytes, what the wheel needs.
+"""The benchmarks: what the library needs, what the machine needs for the same bytes, what the peers need.
 
-Contenders are warm servers (bench/bench.c, bench/wheel.py) that take turns, so that whatever the machine
-does in between hits all of them. Every number is a median of at least 11 turns; ratios are the median of
-the ratios within a turn. Prints a table, writes results.json with every single value. Modes: quick (small
-files, 5 turns, for development), default (`make bench`, about 15 minutes), full (4 GiB saves, 15 turns).
+Contenders take turns, so that whatever the machine does in between hits all of them. Every number is a
+median of at least 11 turns (fewer where the row says so); a ratio is the median of the ratios within a turn.
+Prints a table, writes results.json with every single value, results.md and plots (SVG). Modes: quick (small
+files, few turns, for development), default (`make bench`), full (4 GiB, a file larger than memory, 15 turns).
+--budget lowers the turns of what is still to come when time runs short, and the rows say so.
 """
 
 import argparse
@@ -12,89 +13,178 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 
+import plots
 import report
 import workloads
 from files import folder_at
+from server import Failed, Server
 
 MODES = {
-    # turns, MiB of a save, rows of the matrix (16 KiB each), MiB touched before anything is timed, MiB of a load
-    "quick": {"turns": 5, "save_mib": 256, "rows": 8192, "prewarm": 2048, "load_mib": 256},
-    "default": {"turns": 11, "save_mib": 1024, "rows": 65536, "prewarm": 0, "load_mib": 1024},
-    "full": {"turns": 15, "save_mib": 4096, "rows": 65536, "prewarm": 0, "load_mib": 4096},
+    # turns, MiB of a save, rows of the matrix (16 KiB each), MiB touched before anything is timed (0: half of
+    # what is free), MiB of a load, MiB of the streamed file, MiB of a shard, tensors of the large dict
+    "quick": {"turns": 3, "save_mib": 128, "rows": 8192, "prewarm": 2048, "load_mib": 128, "stream_mib": 512,
+              "shard_mib": 32, "many": 18_867, "matrix_mib": 128, "budget": 600},
+    "default": {"turns": 11, "save_mib": 1024, "rows": 65536, "prewarm": 0, "load_mib": 1024, "stream_mib": 4096,
+                "shard_mib": 128, "many": 18_867, "matrix_mib": 1024, "budget": 1440},
+    "full": {"turns": 15, "save_mib": 4096, "rows": 65536, "prewarm": 0, "load_mib": 4096, "stream_mib": 0,
+             "shard_mib": 512, "many": 18_867, "matrix_mib": 4096, "budget": 4 * 3600},
 }
+LEAST_TURNS = 3
 
 
-class Server:
-    """One contender: a process that answers a line of words with nanoseconds."""
+class Budget:
+    """Seconds shared out among the workloads by their weight, which is about what each takes in the default
+    mode; what one does not use goes to those behind it."""
 
-    def __init__(self, command):
-        self.command = [str(c) for c in command]
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, seconds, weights):
+        self.end = time.monotonic() + seconds
+        self.weights = dict(weights)
+        self.until = self.end
 
-    def __call__(self, *words):
-        self.process.stdin.write("\t".join(str(w) for w in words) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{self.command[0]}: died at {words!r}")
-        return float(answer)
+    def begin(self, name):
+        left, weights = self.end - time.monotonic(), sum(self.weights.values())
+        share = self.weights.pop(name) / weights if weights else 1
+        self.until = time.monotonic() + max(0.0, left * share)
+        self.rows = workloads.ROWS.get(name, 1)
 
-    def close(self):
-        self.process.stdin.close()
-        if self.process.wait() != 0:
-            raise SystemExit(f"{self.command[0]}: exit {self.process.returncode}")
+    def turns(self, wanted, seconds_each):
+        """How many turns of that length this row may take: an equal share of what its workload has left."""
+        left = max(0.0, self.until - time.monotonic()) / max(1, self.rows)
+        self.rows -= 1
+        return max(min(wanted, LEAST_TURNS), min(wanted, int(left / max(seconds_each, 1e-9))))
 
 
 class Bench:
-    """What the workloads use: the two servers, the turns, the rows."""
+    """What the workloads use: the contenders, the turns, the rows."""
 
     def __init__(self, args):
-        self.mode = MODES[args.mode]
+        self.mode_name = args.mode
+        self.mode = dict(MODES[args.mode])
         self.turns = args.turns or self.mode["turns"]
         self.folder = folder_at(args.dir)
         self.build = pathlib.Path(args.build).resolve()
+        here = pathlib.Path(__file__).resolve().parent
+        peers = pathlib.Path(args.peers or self.build).resolve()
+
+        def python(name):
+            return peers / name / "bin" / "python"
+        self.pythons = {"peers": python("bench-venv"), "rc": python("bench-venv-rc"),
+                        "ours": python("bench-venv-ours"), "tests": pathlib.Path(sys.executable)}
         self.commands = {"c": [self.build / "bench" / "sft_bench"],
-                         "wheel": [sys.executable, pathlib.Path(__file__).with_name("wheel.py")]}
-        self.c, self.wheel = (Server(self.commands[k]) for k in ("c", "wheel"))
-        self.rows = []
+                         "wheel": [sys.executable, here / "wheel.py"],
+                         "ours-warm": [self.pythons["ours"], here / "wheel.py", "safetensors_c"],
+                         "ref": [self.pythons["peers"], here / "peers.py", "safetensors"],
+                         "rc": [self.pythons["rc"], here / "peers.py", "safetensors"],
+                         "ours": [self.pythons["ours"], here / "peers.py", "safetensors_c"]}
+        for kit in ("torch", "numpy", "fastsafetensors", "runai", "gguf", "tensorizer", "instanttensor"):
+            self.commands[kit] = [self.pythons["peers"], here / "peers.py", kit]
+        self.servers, self.peers, self.rows, self.problems = {}, {}, [], []
+        self.c, self.wheel = self.server("c"), self.server("wheel")
+        weights = {name: weight for name, _, weight in workloads.ALL
+                   if not args.only or name in args.only.split(",")}
+        self.budget = Budget(args.budget or self.mode["budget"], weights)
+
+    # -------------------------------------------------------------- contenders
+
+    def server(self, kind):
+        """The one server of that kind, started when it is first asked."""
+        if kind not in self.servers:
+            command = self.commands[kind]
+            self.servers[kind] = Server(command, greets=str(command[1]).endswith("peers.py") if len(command) > 1
+                                        else False)
+        return self.servers[kind]
 
     def fresh(self, kind):
         """A server of its own, for peaks of memory."""
-        return Server(self.commands[kind])
+        return Server(self.commands[kind], greets=self.server(kind).greets)
 
-    def measure(self, workload, case, contenders, targets=(), turns=None, unit="ns", note=""):
-        """contenders: {name: callable giving one value}. targets: (text, numerator, denominator,
-        least), least None where the ratio is only told."""
-        names = list(contenders)
-        values = {n: [] for n in names}
-        for turn in range((turns or self.turns) + 1):
-            first = turn % len(names)
+    def once(self, *words):
+        """One command of the C program in a process of its own."""
+        server = self.fresh("c")
+        try:
+            return server(*words)
+        finally:
+            server.close()
+
+    def peer(self, kind, *words):
+        """One command of a Python package, in a process forked for it."""
+        try:
+            server = self.server(kind)
+            if server.process is None:
+                server.start()
+                self.peers[kind] = server.version
+            return server(*words)
+        except Failed as error:
+            self.peers.setdefault(kind, f"absent: {error}")
+            raise
+
+    def has(self, kind):
+        """Whether that package is there."""
+        try:
+            server = self.server(kind)
+            if server.process is None:
+                server.start()
+                self.peers[kind] = server.version
+            return True
+        except Failed as error:
+            self.peers.setdefault(kind, f"absent: {error}")
+            return False
+
+    def rest(self):
+        """Ends the servers of Python packages: their memory is wanted for the next workload."""
+        for kind, server in self.servers.items():
+            if kind not in ("c", "wheel"):
+                server.close()
+
+    def drop(self, *paths):
+        """Out of the page cache, proven by mincore."""
+        left = self.c("drop", *paths) / 1e6
+        if left > 0.001:
+            raise Failed(f"{left:.1%} of {paths[0]} stayed in the page cache")
+
+    # -------------------------------------------------------------- rows
+
+    def measure(self, workload, case, contenders, wanted=(), turns=None, unit="ns", note="", group=""):
+        """contenders: {name: callable giving nanoseconds or a dict with "ns"}. wanted: (text, numerator,
+        denominator, least[, id of the target in targets.py]), least None where the ratio is only told.
+        numerator may be a tuple of names: the fastest of them. group: the class for the plots."""
+        taken = {n: [] for n in contenders}
+        failed, took, turn, least = {}, 0.0, 0, turns or self.turns
+        planned = least
+        while turn <= least:
+            names = [n for n in contenders if n not in failed]
+            if not names:
+                break
+            began, first = time.monotonic(), turn % len(names)
             for name in names[first:] + names[:first]:
-                value = contenders[name]()
+                try:
+                    value = contenders[name]()
+                except Failed as error:
+                    failed[name] = str(error)
+                    continue
                 if turn > 0:  # the first turn warms up
-                    values[name].append(value)
-        row = {"workload": workload, "case": case, "unit": unit, "note": note,
-               "contenders": {n: summary(v) for n, v in values.items()}, "targets": []}
-        for text, over, under, least in targets:
-            if over in values and under in values:
-                got = statistics.median(a / b for a, b in zip(values[over], values[under]))
-                row["targets"].append({"text": text, "ratio": got, "wanted": least,
-                                       "of_minima": min(values[over]) / min(values[under]),
-                                       "met": least is None or got >= least})
-        self.add(row)
-        return values
+                    taken[name].append(value)
+            if turn < 2:  # the very first is slower than the others: look again after the next
+                took = time.monotonic() - began
+                if turn == 0:
+                    least = self.budget.turns(planned, took)
+            turn += 1
+        self.add(row_of(workload, case, unit, note, group, taken, failed, wanted, planned))
+        return {n: [ns_of(v) for v in values] for n, values in taken.items() if n not in failed}
 
-    def fact(self, workload, case, value, unit, target=None, most=None, note=""):
+    def fact(self, workload, case, value, unit, target=None, most=None, note="", id=None):
         """One number that is not a time of turns: a size, a peak. Target: at most `most`."""
-        row = {"workload": workload, "case": case, "unit": unit, "note": note,
+        row = {"workload": workload, "case": case, "unit": unit, "note": note, "group": "",
                "contenders": {"ours": summary([value])}, "targets": []}
         if most is not None:
-            row["targets"].append({"text": target, "ratio": value, "wanted": most, "met": value <= most})
+            row["targets"].append({"text": target, "ratio": value, "wanted": most, "met": value <= most,
+                                   "id": id, "most": True})
         self.add(row)
 
     def add(self, row):
@@ -102,10 +192,52 @@ class Bench:
         print(report.line(row), flush=True)
 
 
+def ns_of(value):
+    return value["ns"] if isinstance(value, dict) else value
+
+
 def summary(values):
-    ordered = sorted(values)
-    return {"median": statistics.median(values), "min": ordered[0],
-            "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "values": values}
+    """values: numbers, or dicts of counters whose medians are kept beside the times."""
+    times = [ns_of(v) for v in values]
+    ordered = sorted(times)
+    out = {"median": statistics.median(times), "min": ordered[0],
+           "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "values": times}
+    if isinstance(values[0], dict):
+        out["counters"] = {k: [v[k] for v in values] for k in values[0] if k != "ns"}
+        out["typical"] = {k: statistics.median(v) for k, v in out["counters"].items()}
+    return out
+
+
+def row_of(workload, case, unit, note, group, taken, failed, wanted, planned):
+    values = {n: v for n, v in taken.items() if v and n not in failed}
+    row = {"workload": workload, "case": case, "unit": unit, "note": note, "group": group, "failed": failed,
+           "contenders": {n: summary(v) for n, v in values.items()}, "targets": []}
+    turns = max((len(v) for v in values.values()), default=0)
+    row["turns"] = turns
+    if turns < planned:
+        row["lowered_from"] = planned
+    for text, over, under, least, *rest in wanted:
+        target = {"text": text, "wanted": least, "id": rest[0] if rest else None}
+        over = [n for n in ((over,) if isinstance(over, str) else over) if n in values]
+        if over and under in values:
+            best = [min(ns_of(values[n][i]) for n in over) for i in range(turns) if
+                    all(i < len(values[n]) for n in over)]
+            below = [ns_of(v) for v in values[under]]
+            ratios = [a / b for a, b in zip(best, below)]
+            ordered = sorted(ratios)
+            got = statistics.median(ratios)
+            target.update(ratio=got, low=ordered[len(ordered) // 10], high=ordered[-1 - len(ordered) // 10],
+                          of_minima=min(best) / min(below), met=least is None or got >= least)
+        elif least is None:
+            continue
+        else:
+            target.update(ratio=None, met=False)
+        row["targets"].append(target)
+    return row
+
+
+def sizes_of_memory():
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in open("/proc/meminfo") if ":" in line}
 
 
 def machine(folder):
@@ -114,47 +246,103 @@ def machine(folder):
     except (OSError, StopIteration):
         cpu = platform.processor()
     kind = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", folder], capture_output=True, text=True, check=False)
+    try:
+        huge = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text().split("[")[1].split("]")[0]
+    except (OSError, IndexError):
+        huge = "unknown"
     import numpy
     import safetensors
     return {"cpu": cpu, "cores": os.cpu_count(), "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "kernel": platform.release(), "file_system": kind.stdout.strip(), "python": platform.python_version(),
-            "safetensors": safetensors.__version__, "numpy": numpy.__version__}
+            "kernel": platform.release(), "file_system": kind.stdout.strip(), "huge_pages": huge,
+            "python": platform.python_version(), "safetensors": safetensors.__version__,
+            "numpy": numpy.__version__, "compiler": platform.python_compiler(),
+            "disk_free": shutil.disk_usage(folder).free}
 
 
-def main():
+def seconds_of(text):
+    """'25m', '90s', '2h' or seconds."""
+    scale = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    return int(float(text[:-1]) * scale) if scale else int(text)
+
+
+def options(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
+    parser.add_argument("--peers", default="", help="where bench/peers.sh put its environments (the build folder)")
     parser.add_argument("--dir", default="build/bench", help="where the files and results.json go")
     parser.add_argument("--mode", choices=MODES, default="default")
     parser.add_argument("--turns", type=int, default=0)
+    parser.add_argument("--budget", type=seconds_of, default=0, help="25m, 90s, 2h: fewer turns when it runs short")
     parser.add_argument("--only", default="", help="workloads, comma-separated: W1,W9")
     parser.add_argument("--keep", action="store_true", help="keep the files for the next run")
-    args = parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="name the workloads, with the seconds each may take")
+    return parser.parse_args(argv)
+
+
+def clean(folder):
+    """What the workloads made; results and plots stay."""
+    for pattern in ("*.safetensors*", "*.pt", "*.gguf", "*.tensors", "*.part", "*.tmp*"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+    for path in folder.glob("shards-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def run_all(bench, only):
+    for name, workload, _ in workloads.ALL:
+        if only and name not in only:
+            continue
+        bench.budget.begin(name)
+        began = time.monotonic()
+        try:
+            workload(bench)
+        except Exception as error:  # one workload's trouble is not another's
+            bench.problems.append({"workload": name, "error": f"{type(error).__name__}: {error}"})
+            print(f"{name:<5}FAILED: {type(error).__name__}: {error}", flush=True)
+        bench.rest()
+        left = bench.budget.end - time.monotonic()
+        print(f"      {name}: {time.monotonic() - began:.0f} s; {left:.0f} s of the budget left", flush=True)
+
+
+def main(argv):
+    args = options(argv)
+    only = set(filter(None, args.only.split(",")))
+    if args.list:
+        for name, workload, weight in workloads.ALL:
+            print(f"{name:<7}{weight:>4} s  {(workload.__doc__ or '').splitlines()[0] if workload.__doc__ else ''}")
+        return 0
+    unknown = only - {name for name, _, _ in workloads.ALL}
+    if unknown:
+        raise SystemExit(f"run.py: no such workload: {', '.join(sorted(unknown))}; --list names them")
     start = time.monotonic()
     bench = Bench(args)
-    free = int(next(x.split()[1] for x in open("/proc/meminfo") if x.startswith("MemAvailable"))) >> 10
-    bench.c("prewarm", bench.mode["prewarm"] or min(free // 2, 12 << 10))
-    load = os.getloadavg()[0]
-    wanted = set(filter(None, args.only.split(",")))
-    for name, workload in workloads.ALL:
-        if not wanted or name in wanted:
-            workload(bench)
-    bench.c.close()
-    bench.wheel.close()
-    facts = machine(bench.folder)
-    facts.update(mode=args.mode, turns=bench.turns, seconds=round(time.monotonic() - start), load_before=load,
-                 load_after=os.getloadavg()[0])
-    result = {"schema": 1, "machine": facts, "rows": bench.rows}
+    seconds = args.budget or bench.mode["budget"]
+    estimate = sum(weight for name, _, weight in workloads.ALL if not only or name in only)
+    print(f"bench: mode {args.mode}, {bench.turns} turns; at most about {min(seconds, estimate) / 60:.0f} minutes"
+          if args.mode == "default" else f"bench: mode {args.mode}, {bench.turns} turns, within {seconds / 60:.0f} minutes",
+          flush=True)
+    try:
+        free = sizes_of_memory()["MemAvailable"] >> 20
+        bench.c("prewarm", bench.mode["prewarm"] or min(free // 2, 12 << 10))
+        load = os.getloadavg()[0]
+        run_all(bench, only)
+        for server in bench.servers.values():
+            server.close()
+        facts = machine(bench.folder)
+        facts.update(mode=args.mode, turns=bench.turns, seconds=round(time.monotonic() - start), budget=seconds,
+                     load_before=load, load_after=os.getloadavg()[0], peers=bench.peers)
+    finally:
+        if not args.keep:
+            clean(bench.folder)
+    result = {"schema": 2, "machine": facts, "problems": bench.problems, "rows": bench.rows}
     (bench.folder / "results.json").write_text(json.dumps(result, indent=1))
-    text = report.table(result)
+    text = report.page(result)
     (bench.folder / "results.md").write_text(text)
+    made = plots.write_all(result, bench.folder / "plots")
     print("\n" + text)
-    print(f"\n{bench.folder / 'results.json'}: every value; {facts['seconds']} s")
-    if not args.keep:
-        for path in bench.folder.glob("*.safetensors*"):
-            path.unlink()
-    return 0
+    print(f"\n{bench.folder / 'results.json'}: every value; {len(made)} plots; {facts['seconds']} s")
+    return 1 if bench.problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

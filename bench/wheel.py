@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The PyPI package as a benchmark server: the commands of sft_bench, a line in, nanoseconds out.
+"""A Python package as a warm benchmark server: the commands of sft_bench, a line in, nanoseconds out.
+
+`wheel.py [MODULE]`: safetensors from PyPI, or safetensors_c, which has the same surface.
 
 Everything is imported and warm before the clock runs; what is timed is what a user of the package would
 write for the same result.
 """
 
+import importlib
 import os
 import random
 import sys
 import time
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
+module = sys.argv[1] if len(sys.argv) > 1 else "safetensors"
+safetensors = importlib.import_module(module)
+arrays_of = importlib.import_module(module + ".numpy")
 now = time.perf_counter_ns
 safe_open = safetensors.safe_open
 _cache = {}
@@ -73,7 +77,7 @@ def tensor(path, name, n):
 
 def load(path):
     start = now()
-    arrays = safetensors.numpy.load_file(path)
+    arrays = arrays_of.load_file(path)
     end = now()
     assert arrays
     return end - start
@@ -111,7 +115,7 @@ def save(path, mib, durability, _digests, _threads):
         _cache[size] = {f"model.layers.{i:02d}.weight": parts[i] for i in range(64)}
     arrays = _cache[size]
     start = now()
-    safetensors.numpy.save_file(arrays, path)
+    arrays_of.save_file(arrays, path)
     if durability == "durable":
         fd = os.open(path, os.O_RDONLY)
         os.fsync(fd)
@@ -127,7 +131,7 @@ def edit(path, value, durability, _way):
     with safe_open(path, framework="np") as f:
         metadata = {**(f.metadata() or {}), "note": value}
         arrays = {name: f.get_tensor(name) for name in f.keys()}
-    safetensors.numpy.save_file(arrays, path + ".edited", metadata)
+    arrays_of.save_file(arrays, path + ".edited", metadata)
     if durability == "durable":
         fd = os.open(path + ".edited", os.O_RDONLY)
         os.fsync(fd)

@@ -11,6 +11,9 @@ import shutil
 import subprocess
 
 import files
+import workloads_bytes
+import workloads_files
+import workloads_python
 
 MIB = 1 << 20
 
@@ -73,40 +76,6 @@ def w2_lookup(b):
         }, [("times as fast as the wheel", "wheel get_slice", "ours", None)])
 
 
-def w4_load(b):
-    """Everything in memory of one's own, from the page cache."""
-    path = files.layers(b.folder, b.mode["load_mib"])
-    gib = f"{b.mode['load_mib'] / 1024:g} GiB"
-    b.measure("W4", f"load {gib} warm, two threads", {
-        "ours, fresh memory": lambda: b.c("load", path, "auto", "fresh", 2),
-        "ours, reused arena": lambda: b.c("load", path, "auto", "reused", 2),
-        "wheel": lambda: b.wheel("load", path),
-        "pread into touched memory": lambda: b.c("read_all", path, "cached", 2),
-    }, [("of pread's speed, fresh memory", "pread into touched memory", "ours, fresh memory", 0.65),
-        ("of pread's speed, reused arena", "pread into touched memory", "ours, reused arena", 0.95),
-        ("times as fast as the wheel", "wheel", "ours, fresh memory", 3)])
-
-
-def w6_cold(b):
-    """Everything in memory of one's own, from the disk."""
-    path = files.layers(b.folder, b.mode["load_mib"])
-    gib = f"{b.mode['load_mib'] / 1024:g} GiB"
-
-    def cold(server, *words):
-        b.c("drop", path)
-        return server(*words)
-
-    b.measure("W6", f"load {gib} cold, two threads", {
-        "ours, auto": lambda: cold(b.c, "load", path, "auto", "fresh", 2),
-        "ours, direct": lambda: cold(b.c, "load", path, "direct", "reused", 2),
-        "ours, read": lambda: cold(b.c, "load", path, "read", "fresh", 2),
-        "wheel": lambda: cold(b.wheel, "load", path),
-        "O_DIRECT into touched memory": lambda: cold(b.c, "read_all", path, "direct", 2),
-    }, [("of the disk's speed", "O_DIRECT into touched memory", "ours, auto", 0.95),
-        ("of the disk's speed, reused arena", "O_DIRECT into touched memory", "ours, direct", 0.95),
-        ("times as fast as the wheel", "wheel", "ours, auto", None)], turns=min(b.turns, 7))
-
-
 def w8_one_tensor(b):
     path, places = files.one_of_many(b.folder)
     for name, n in (("small", 50), ("large", 4)):
@@ -126,7 +95,7 @@ def w8_one_tensor(b):
     offset, size = places["large"]
 
     def cold(server, *words):
-        b.c("drop", path)
+        b.drop(path)
         return server(*words)
 
     # The header is warm after our first, uncounted read: only the tensor's pages are cold in all three.
@@ -143,9 +112,11 @@ def w9_rows(b):
         ranges, size = f"{first}:{first + rows}, :", rows << 14
         b.measure("W9", f"{rows:,} rows of 16 KiB", {
             "ours": lambda: b.c("slice", path, "w", ranges, "read", n),
+            "ours, Python": lambda: b.server("ours-warm")("slice", path, "w", ranges, "read", n),
             "wheel": lambda: b.wheel("slice", path, "w", ranges, "read", n),
             "pread": lambda: b.c("pread", path, start + (first << 14), size, n),
-        }, [("as fast as pread", "pread", "ours", 0.9)])
+        }, [("as fast as pread", "pread", "ours", 1 / 1.05, "W9" if rows > 1 else "W9-one"),
+            ("Python as fast as C", "ours", "ours, Python", 0.9 if rows == 4096 else None, "P-slices")])
 
 
 def w10_columns(b):
@@ -159,90 +130,22 @@ def w10_columns(b):
         b.measure("W10", f"{label}, in memory", {
             "ours": lambda: b.c("slice", path, "w", ranges, "memory", 2),
             "strided memcpy": lambda: b.c("strided", path, at, rows - 1, 1 << 14, width, step, "memory", 2),
-        }, [("as fast as a strided memcpy", "strided memcpy", "ours", 0.9)])
+        }, [("as fast as a strided memcpy", "strided memcpy", "ours", 0.9, "W10")])
         contenders = {
             "ours": lambda: b.c("slice", path, "w", ranges, "read", 2),
             "ours, SFT_READ_BORROW": lambda: b.c("slice", path, "w", ranges, "borrow", 2),
             "memcpy from a populated mapping":
                 lambda: b.c("strided", path, at, rows - 1, 1 << 14, width, step, "map", 2),
+            "ours, Python": lambda: b.server("ours-warm")("slice", path, "w", ranges, "read", 1),
             "wheel": lambda: b.wheel("slice", path, "w", ranges, "read", 1),
         }
         if not step:
             contenders["pread of each run"] = lambda: b.c("gather", path, at, rows, 1 << 14, width, 2)
         b.measure("W10", f"{label}, from the file", contenders, [
-            ("as fast as a memcpy", "memcpy from a populated mapping", "ours", 0.9),
-            ("as fast as a memcpy, borrowing", "memcpy from a populated mapping", "ours, SFT_READ_BORROW", 0.9),
+            ("as fast as a memcpy", "memcpy from a populated mapping", "ours", 0.9, "W10-file"),
+            ("as fast as a memcpy, borrowing", "memcpy from a populated mapping", "ours, SFT_READ_BORROW", 0.9, "W10-borrow"),
             ("as fast as pread", "pread of each run", "ours", None),
             ("times as fast as the wheel", "wheel", "ours", None)])
-
-
-def backed(b, mib, call):
-    """Touches as much memory as a file of `mib` needs before every call. In a virtual machine the first
-    touch of memory that the host has taken back costs ten times what the write costs; it would hit
-    whoever comes first."""
-    def run():
-        b.c("prewarm", mib + mib // 4 + 64)
-        return call()
-    return run
-
-
-def w11_save(b):
-    mib = b.mode["save_mib"]
-    path = b.folder / "save.tmp.safetensors"
-    turns = b.turns if mib <= 1024 else 7
-
-    def c(*words):
-        return backed(b, mib, lambda: b.c(words[0], path, mib, *words[1:]))
-
-    def wheel(*words):
-        return backed(b, mib, lambda: b.wheel(words[0], path, mib, *words[1:]))
-
-    b.measure("W11", f"save {mib} MiB", {
-        "ours": c("save", "plain", "none", 1),
-        "fallocate + write": c("write", "plain", 8192),
-        "wheel": wheel("save", "plain", "none", 1),
-    }, [("as fast as fallocate + write", "fallocate + write", "ours", 0.9),
-        ("times as fast as the wheel", "wheel", "ours", None)], turns)
-    b.measure("W11", f"save {mib} MiB durably", {
-        "ours": c("save", "durable", "none", 1),
-        "ours, 2 threads": c("save", "durable", "none", 2),
-        "O_DIRECT + fsync": c("write", "direct", 8192),
-        "write + fsync": c("write", "durable", 8192),
-        "wheel + fsync": wheel("save", "durable", "none", 1),
-    }, [("as fast as O_DIRECT + fsync", "O_DIRECT + fsync", "ours", 0.9),
-        ("as fast, 2 threads", "O_DIRECT + fsync", "ours, 2 threads", 0.9),
-        ("times as fast as the wheel and fsync", "wheel + fsync", "ours", None)], turns)
-    b.measure("W11", f"save {mib} MiB with digests", {
-        "ours": c("save", "plain", "none", 1),
-        "ours + crc32c": c("save", "plain", "crc32c", 1),
-        "ours + crc32c, 2 threads": c("save", "plain", "crc32c", 2),
-        "ours + sha256": c("save", "plain", "sha256", 1),
-    }, [("CRC32C at most 5 % more", "ours", "ours + crc32c", 1 / 1.05),
-        ("CRC32C, 2 threads", "ours", "ours + crc32c, 2 threads", 1 / 1.05),
-        ("SHA-256", "ours", "ours + sha256", None)], turns)
-    b.measure("W11", f"save {mib} MiB durably with digests", {
-        "ours": c("save", "durable", "none", 1),
-        "ours + crc32c": c("save", "durable", "crc32c", 1),
-        "ours, 2 threads": c("save", "durable", "none", 2),
-        "ours + crc32c, 2 threads": c("save", "durable", "crc32c", 2),
-    }, [("CRC32C at most 5 % more", "ours", "ours + crc32c", 1 / 1.05),
-        ("CRC32C, 2 threads", "ours, 2 threads", "ours + crc32c, 2 threads", 1 / 1.05)], turns)
-
-
-def w12_stream(b):
-    mib = b.mode["save_mib"]
-    path = b.folder / "stream.tmp.safetensors"
-    turns = b.turns if mib <= 1024 else 7
-    b.measure("W12", f"stream {mib} MiB in pieces of 256 KiB", {
-        "ours": backed(b, mib, lambda: b.c("stream", path, mib, "plain", 256)),
-        "fallocate + write": backed(b, mib, lambda: b.c("stream_base", path, mib, 256)),
-    }, [("as fast as fallocate + write", "fallocate + write", "ours", 0.9)], turns,
-        note="the wheel cannot stream")
-    server = b.fresh("c")
-    before = server("peak")
-    server("stream", path, mib, "plain", 256)
-    b.fact("W12", "peak memory of the stream", server("peak") - before, "bytes", "under 64 MiB", 64 * MIB)
-    server.close()
 
 
 def w14_edit(b):
@@ -332,6 +235,11 @@ def library_size(b):
     copy.unlink()
 
 
-ALL = [("W1", w1_open), ("W2", w2_lookup), ("W4", w4_load), ("W6", w6_cold), ("W8", w8_one_tensor),
-       ("W9", w9_rows), ("W10", w10_columns), ("W11", w11_save), ("W12", w12_stream), ("W14", w14_edit),
-       ("W20", w20_rejects), ("CLI", tool_start), ("SIZE", library_size)]
+# name, function, seconds that it takes in the default mode (what the budget is shared out by)
+ALL = [("W1", w1_open, 60), ("W2", w2_lookup, 10), *workloads_bytes.ALL, ("W8", w8_one_tensor, 20),
+       ("W9", w9_rows, 10), ("W10", w10_columns, 25), *workloads_files.ALL, ("W14", w14_edit, 40),
+       *workloads_python.ALL, ("W20", w20_rejects, 90), ("CLI", tool_start, 5), ("SIZE", library_size, 1)]
+
+# How many timed rows a workload has.
+ROWS = {"W1": 10, "W2": 3, "W8": 5, "W9": 3, "W10": 12, "W14": 3, "W20": 15, "CLI": 1,
+        **workloads_bytes.ROWS, **workloads_files.ROWS, **workloads_python.ROWS}
