@@ -53,7 +53,7 @@ coverage: ## line and branch coverage of the library
 	@scripts/bootstrap.sh coverage
 	@scripts/coverage.sh
 
-bench: ## the benchmark table and its JSON
+bench: ## the benchmark table, its JSON and its plots, within 25 minutes
 	@scripts/bootstrap.sh bench
 	@scripts/venv.sh
 	@mkdir -p build && $(CONFIGURE)

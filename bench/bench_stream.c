@@ -134,8 +134,8 @@ static void *pass_chunks(void *ctx) {
     return NULL;
 }
 
-/* read_through PATH cached|direct THREADS none|crc: the whole file in chunks of 8 MiB into a
- * touched huge buffer of each thread. */
+/* read_through PATH cached|direct MEBIBYTES THREADS none|crc: the whole file in chunks of 8 MiB into
+ * a touched huge buffer of each thread. */
 static double run_read_through(const bench_args *args) {
     const bool direct = strcmp(args->text[2], "direct") == 0;
     const uint64_t threads = bench_number(args->text[4]);

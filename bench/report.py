@@ -144,9 +144,9 @@ def main(argv):
     if len(argv) < 3:
         print(text)
         return
-    page = pathlib.Path(argv[2])
-    head, rest = page.read_text().split(MARKS[0])
-    page.write_text(head + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
+    document = pathlib.Path(argv[2])
+    head, rest = document.read_text().split(MARKS[0])
+    document.write_text(head + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
 
 
 if __name__ == "__main__":

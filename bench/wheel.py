@@ -89,8 +89,10 @@ def slice_(path, name, ranges, _how, n):
         numbers = [int(x) if x.strip() else None for x in part.split(":")]
         items.append(slice(*numbers))
     items, n = tuple(items), int(n)
-    stepped = any(i.step not in (None, 1) for i in items)
-    with safe_open(path, framework="np") as f:
+    stepped = any(i.step not in (None, 1) for i in items) and module == "safetensors"
+    # The package hands out memory of the caller's own here; safetensors_c would hand out a view.
+    backend = {} if module == "safetensors" else {"backend": "pread"}
+    with safe_open(path, framework="np", **backend) as f:
         start = now()
         for _ in range(n):
             if stepped:  # the package has no steps: the whole tensor, then numpy

@@ -30,6 +30,9 @@ def w1_open(b):
     for count, guess in guesses.items():
         path = files.many(b.folder, count)
         n, slow = repeat(guess), repeat(guess * 20)
+
+        def fresh(call, count=count):  # enough memory for it is backed by the host
+            return workloads_bytes.backed(b, 800, call) if count > 500_000 else call
         targets = [("half the speed of reading and a memchr pass over the quotes", "read + memchr hops", "ours",
                     0.5)]
         if count in faster:
@@ -37,13 +40,13 @@ def w1_open(b):
         else:
             targets.append(("times as fast as the wheel", "wheel", "ours", None))
         b.measure("W1", f"open {count:,} tensors", {
-            "ours": lambda: b.c("open", path, n),
-            "wheel": lambda: b.wheel("open", path, slow),
+            "ours": fresh(lambda: b.c("open", path, n)),
+            "wheel": fresh(lambda: b.wheel("open", path, slow)),
             "read + memchr": lambda: b.c("scan", path, n, "absent"),
             "read + memchr hops": lambda: b.c("scan", path, n, "quotes"),
         }, targets, note=f"header {files.header_bytes(path):,} bytes")
         b.measure("W1", f"parse {count:,} tensors in memory", {
-            "ours": lambda: b.c("open_memory", path, n),
+            "ours": fresh(lambda: b.c("open_memory", path, n)),
             "memchr": lambda: b.c("pass", path, n, "absent"),
             "memchr hops": lambda: b.c("pass", path, n, "quotes"),
         }, [("half the speed of a memchr pass over the quotes", "memchr hops", "ours", 0.5)])

@@ -78,7 +78,7 @@ def w3_views(b):
         for name, kit, suffix in (("torch.load mmap", "torch", "pt"), ("gguf", "gguf", "gguf")):
             other = converted(b, path, kit, suffix)
             if other:
-                others[name] = lambda kit=kit, other=other: b.peer(kit, "lazy", other, "torch", 3)
+                others[name] = lambda kit=kit, other=other, n=n: b.peer(kit, "lazy", other, "torch", max(1, n // 30))
         b.measure("W3", f"views of {count:,} tensors", others, [
             ("within the allowance", "2 x " + base, "ours, C", 1, "W3"),
             ("Python torch within the allowance", "2 x " + base, "ours, Python torch", None),
@@ -309,8 +309,8 @@ def stream_in(b):
             return run
         b.measure("STREAM", f"stream {gib(mib)} {cache} within 256 MiB", {
             "ours": turn("stream_in", path, "auto", 256, 2, "none"),
-            "ours, CRC32C compared": turn("stream_in", path, "auto", 256, 2, "crc"),
-            "read through as much memory": turn("read_through", path, base, 2, "none"),
+            "ours, the consumer takes a CRC32C": turn("stream_in", path, "auto", 256, 2, "crc"),
+            "read through as much memory": turn("read_through", path, base, 256, 2, "none"),
         }, [("of reading through as much memory", "read through as much memory", "ours", 0.9, "STREAM")],
             turns=min(b.turns, 11), group="owned")
     server = b.fresh("c")
