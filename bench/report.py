@@ -85,7 +85,7 @@ def targets_table(result):
     found = {}
     for row in result["rows"]:
         for t in row["targets"]:
-            if t.get("id"):
+            if t.get("id") and t["wanted"] is not None:
                 found.setdefault(t["id"], []).append((row, t))
     out = ["| target | measured (worst row) | |", "|---|---|---|"]
     met = total = 0

@@ -30,7 +30,7 @@ def row(ours, theirs, base, wanted=0.9, failed=None, planned=3):
                       {"ours": counted(ours), "safetensors": theirs, "rc": [2 * v for v in theirs], "base": base},
                       failed or {}, [("of the base", "base", "ours", wanted, "W4-fresh"),
                                      ("times the best", ("safetensors", "rc"), "ours", 3, "W4-ref"),
-                                     ("told", "absent", "ours", None)], planned)
+                                     ("told", "absent", "ours", None), ("told", "base", "ours", None, "W5")], planned)
 
 
 def result(*rows):
@@ -49,11 +49,11 @@ class Rows(unittest.TestCase):
         got = row([10, 10, 10], [30, 40, 50], [9, 9, 9])["targets"]
         self.assertEqual(got[1]["ratio"], 4)
         self.assertTrue(got[0]["met"] and got[1]["met"])
-        self.assertEqual(len(got), 2)  # a ratio to one who is not there is left out
+        self.assertEqual(len(got), 3)  # a ratio to one who is not there is left out
 
     def test_failed_contender_is_no_success(self):
         got = row([], [1, 1, 1], [1, 1, 1], failed={"ours": "died"})
-        self.assertEqual([t["met"] for t in got["targets"]], [False, False])
+        self.assertEqual([t["met"] for t in got["targets"]], [False, False])  # what is only told is left out
         self.assertIn("ours FAILED: died", report.line(got))
         self.assertNotIn("ours", got["contenders"])
 
@@ -144,7 +144,7 @@ class Comparison(unittest.TestCase):
     def test_spread(self):
         text, spreads = compare.compare(result(row([10] * 3, [20] * 3, [10] * 3)), result(row([20] * 3, [20] * 3, [10] * 3)))
         self.assertIn("| W4 | load <one> & two | ours | 10 ns | 20 ns | 2.00 |", text)
-        self.assertEqual(spreads, [2.0, 2.0])
+        self.assertEqual(spreads, [2.0, 2.0, 2.0])
         self.assertIn("1 of 2 verdicts differ", text)
 
     def test_lonely_rows(self):
