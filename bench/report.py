@@ -92,7 +92,7 @@ def targets_table(result):
     for name, words in targets.TARGETS:
         rows = found.get(name)
         if not rows:
-            out.append(f"| {words} | - | not measured{'. ' + targets.WHY[name] if name in targets.WHY else ''} |")
+            out.append(f"| {words} | - | not measured{'. ' + targets.WHY[name] if name == 'GPU' else ''} |")
             continue
         row, t = min(rows, key=badness)
         total += 1

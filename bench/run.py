@@ -53,11 +53,16 @@ class Budget:
         self.until = time.monotonic() + max(0.0, left * share)
         self.rows = workloads.ROWS.get(name, 1)
 
-    def turns(self, wanted, seconds_each):
-        """How many turns of that length this row may take: an equal share of what its workload has left."""
+    def share(self):
+        """Seconds for the next row: an equal share of what its workload has left."""
         left = max(0.0, self.until - time.monotonic()) / max(1, self.rows)
         self.rows -= 1
-        return max(min(wanted, LEAST_TURNS), min(wanted, int(left / max(seconds_each, 1e-9))))
+        return left
+
+
+def turns_within(wanted, seconds, seconds_each):
+    """How many turns of that length fit: LEAST_TURNS at least, `wanted` at most."""
+    return max(min(wanted, LEAST_TURNS), min(wanted, int(seconds / max(seconds_each, 1e-9))))
 
 
 class Bench:
@@ -137,10 +142,9 @@ class Bench:
             return False
 
     def rest(self):
-        """Ends the servers of Python packages: their memory is wanted for the next workload."""
-        for kind, server in self.servers.items():
-            if kind not in ("c", "wheel"):
-                server.close()
+        """Ends all servers: their memory is wanted for the next workload. They start again when asked."""
+        for server in self.servers.values():
+            server.close()
 
     def drop(self, *paths):
         """Out of the page cache, proven by mincore."""
@@ -155,8 +159,8 @@ class Bench:
         denominator, least[, id of the target in targets.py]), least None where the ratio is only told.
         numerator may be a tuple of names: the fastest of them. group: the class for the plots."""
         taken = {n: [] for n in contenders}
-        failed, took, turn, least = {}, 0.0, 0, turns or self.turns
-        planned = least
+        failed, turn, least = {}, 0, turns or self.turns
+        planned, until = least, time.monotonic() + self.budget.share()
         while turn <= least:
             names = [n for n in contenders if n not in failed]
             if not names:
@@ -170,10 +174,9 @@ class Bench:
                     continue
                 if turn > 0:  # the first turn warms up
                     taken[name].append(value)
-            if turn < 2:  # the very first is slower than the others: look again after the next
-                took = time.monotonic() - began
-                if turn == 0:
-                    least = self.budget.turns(planned, took)
+            if turn < 2:  # the very first is slower than the others (it verifies): look again after the next
+                now = time.monotonic()
+                least = turn + turns_within(planned - turn, until - now, now - began)
             turn += 1
         self.add(row_of(workload, case, unit, note, group, taken, failed, wanted, planned))
         return {n: [ns_of(v) for v in values] for n, values in taken.items() if n not in failed}
@@ -319,7 +322,7 @@ def main(argv):
     seconds = args.budget or bench.mode["budget"]
     estimate = sum(weight for name, _, weight in workloads.ALL if not only or name in only)
     print(f"bench: mode {args.mode}, {bench.turns} turns; at most about {min(seconds, estimate) / 60:.0f} minutes"
-          if args.mode == "default" else f"bench: mode {args.mode}, {bench.turns} turns, within {seconds / 60:.0f} minutes",
+          if args.mode == "default" else f"bench: mode {args.mode}, {bench.turns} turns, within {seconds / 60:.1f} minutes",
           flush=True)
     try:
         free = sizes_of_memory()["MemAvailable"] >> 20

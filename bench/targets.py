@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The project's targets in order, and why one may be missed. Rows of results name them by id.
 
-A reason is told only where the target is not met in the results at hand; it says what was measured about it.
+A reason is told only where the target is not met in the results at hand. "Probably" marks what no row of the
+same results proves.
 """
 
 TARGETS = [
@@ -62,17 +63,17 @@ WHY = {
                 "bandwidth. See \"into touched memory\" and \"reused arena\" in the same row.",
     "W6": "The baseline writes to pages that exist; a first load has to be given its pages. The row \"touched "
           "memory\" shows the disk's speed without that.",
-    "W6-ref": "Both wait for the same disk, and readahead behind a mapping comes close to it on this machine: "
+    "W6-ref": "Probably: both wait for the same disk, and readahead behind a mapping comes close to it on this machine: "
               "what the baseline leaves is less than a factor of two.",
     "W9-one": "Resolving slices and options costs 0.1 to 0.2 us on top of a pread of half a microsecond.",
     "W10-file": "Without a mapping (the default, because a file that somebody cuts short is then an error and "
                 "never a signal) each run of bytes costs a pread of 0.3 us or more; SFT_READ_BORROW has no such cost.",
-    "W11-ref": "The page cache takes its copy at a few GB/s, whoever writes; the reference's way of growing the "
+    "W11-ref": "The page cache takes its copy (see fallocate + write) at a few GB/s, whoever writes; the reference's way of growing the "
                "file costs less than twice that on this kernel and file system.",
-    "W11-durable": "On one thread the disk waits while a block is copied to where O_DIRECT wants it (data do not "
+    "W11-durable": "Probably: on one thread the disk waits while a block is copied to where O_DIRECT wants it (data do not "
                    "begin at a multiple of a page); a pool of two hides that.",
-    "W11-durable-2": "The data must be copied once to be aligned; on two cores that copy and the kernel's own work "
+    "W11-durable-2": "Probably: the data must be copied once to be aligned, and on two cores that copy and the kernel's own work "
                      "share the memory's bandwidth.",
-    "W11-durable-ref": "Both wait for the same disk.",
+    "W11-durable-ref": "Both wait for the same disk; see O_DIRECT + fsync in the row.",
     "GPU": "No GPU in the machine of these results.",
 }

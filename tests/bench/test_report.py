@@ -154,15 +154,17 @@ class Comparison(unittest.TestCase):
 
 class Budgets(unittest.TestCase):
     def test_turns_shrink_and_never_below_the_least(self):
+        self.assertEqual(run.turns_within(11, 50, 0.001), 11)
+        self.assertEqual(run.turns_within(11, 50, 10), 5)
+        self.assertEqual(run.turns_within(11, 50, 1000), run.LEAST_TURNS)
+        self.assertEqual(run.turns_within(2, 50, 1000), 2)
+
+    def test_what_one_does_not_use_is_left_to_the_others(self):
         budget = run.Budget(100, {"W1": 1, "W2": 1})
         budget.begin("W2")
-        budget.rows = 1
-        self.assertEqual(budget.turns(11, 0.001), 11)
-        self.assertEqual(budget.turns(11, 1000), run.LEAST_TURNS)
-        self.assertEqual(budget.turns(2, 1000), 2)
-        budget.begin("W1")  # what W2 did not use is here
-        budget.rows = 1
-        self.assertGreater(budget.turns(100, 1), 60)
+        self.assertAlmostEqual(budget.share(), 50 / workloads.ROWS["W2"], delta=1)
+        budget.begin("W1")
+        self.assertAlmostEqual(budget.share(), 100 / workloads.ROWS["W1"], delta=1)
 
     def test_every_workload_has_rows_and_weight(self):
         names = [name for name, _, _ in workloads.ALL]
