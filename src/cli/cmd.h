@@ -79,6 +79,7 @@ typedef struct cli_opt {
 #define CLI_WITH_SIZES  32u /* --iec, --si, --bytes: cli_put_size() obeys */
 #define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
 #define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
+#define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
 
 /* ---------------------------------------------------------------- commands */
 

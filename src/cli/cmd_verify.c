@@ -329,7 +329,7 @@ const cli_command cli_cmd_verify = {
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_SIZES,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -3,6 +3,7 @@
  * cli/open.c - operands become catalogs; the worker pool; glob and natural order. Read cmd.h first.
  */
 #include "cmd.h"
+#include "explain.h"
 #include "foreign.h"
 #include "sys.h"
 #include "url.h"
@@ -67,6 +68,9 @@ bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
         }
     } else if (status != SFT_OK) {
         cli_fail(c, operand, &err);
+    }
+    if (status == SFT_OK && cli_flag(c, "explain")) {
+        cli_explain(*out);
     }
     return status == SFT_OK;
 }

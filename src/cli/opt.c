@@ -26,6 +26,7 @@ static const shared_option shared_options[] = {
     {CLI_WITH_SIZES, CLI_OPT_FLAG("bytes", 0, "sizes in bytes")},
     {CLI_WITH_JOBS,
      CLI_OPT_ARG(CLI_NUMBER, "jobs", 'j', "N", "use N threads (default: one per processor)")},
+    {CLI_WITH_EXPLAIN, CLI_OPT_FLAG("explain", 0, "say for each file how it is read, and why")},
     {CLI_WITH_LIMITS, CLI_OPT_ARG(CLI_BYTES, "max-header-bytes", 0, "SIZE",
                                   "largest header to accept (default 100,000,000)")},
     {CLI_WITH_IMPORT, CLI_OPT_ARG(CLI_TEXT, "key", 0, "KEY",
