@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._switch import install as install
     from ._switch import installed as installed
     from ._switch import uninstall as uninstall
+    from ._stream import stream as stream
     from .tree import load_tree as load_tree
     from .tree import save_tree as save_tree
 
@@ -34,6 +35,7 @@ _LATER = {
     "save_tree": "tree",
     "load_tree": "tree",
     "PrefetchLoader": "_prefetch",
+    "stream": "_stream",
 }
 _MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree")
 

@@ -120,6 +120,7 @@ typedef struct core_state {
     PyTypeObject *spec_type;
     PyTypeObject *meta_type;
     PyTypeObject *writer_type;
+    PyTypeObject *stream_type;
     PyObject *converters; /* dict: framework name -> callable(array, device) */
     /* Looked up when first needed; from then on constant. */
     PyObject *torch_from_dlpack;
@@ -231,9 +232,13 @@ extern PyType_Spec core_view_spec;
 extern PyType_Spec core_spec_spec;
 extern PyType_Spec core_meta_spec;
 extern PyType_Spec core_writer_spec;
+extern PyType_Spec core_stream_spec;
 
 PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
                          core_framework framework, PyObject *device, bool owned);
+/* An index as the library's slices, checked against the tensor; room for CORE_MAX_RANK + 2. */
+bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index, sft_slice *slices,
+                 size_t *count);
 PyObject *core_view_new(core_state *state, PyObject *handle, int what);
 PyObject *core_meta_new(core_state *state, core_file *file, const sft_tensor *tensor);
 const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
@@ -287,5 +292,7 @@ typedef struct core_handle {
     core_framework framework;
     bool owned; /* pread */
 } core_handle;
+
+PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs);
 
 #endif

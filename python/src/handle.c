@@ -689,6 +689,20 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
                          (unsigned long long)counts.unlisted);
 }
 
+static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_handle *h = (core_handle *)self;
+    core_file *file = enter(h);
+    PyObject *stream;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    stream = core_stream_new(h, file, args, kwargs);
+    core_file_drop(file);
+    return stream;
+}
+
 /* prefetch(plan=None, *, device=None, threads=8): Python's part, told the framework and the device. */
 static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -776,6 +790,9 @@ static PyMethodDef handle_methods[] = {
      "Reads tensors into those of a dict, casting where types differ."},
     {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS, "How each file would be read, and why."},
     {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
+    {"stream", CALL(handle_stream), METH_VARARGS | METH_KEYWORDS,
+     "stream(names=None, *, order='file', memory=None, slices=None, verify=False): pairs (name, tensor), read ahead "
+     "within so many bytes of memory."},
     {"prefetch", CALL(handle_prefetch), METH_VARARGS | METH_KEYWORDS,
      "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the background."},
     {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},

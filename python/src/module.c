@@ -65,8 +65,10 @@ static int module_exec(PyObject *module)
     s->meta_type = add_type(module, &core_meta_spec, "TensorMeta");
     s->spec_type = add_type(module, &core_spec_spec, "TensorSpec");
     s->writer_type = add_type(module, &core_writer_spec, "Writer");
+    s->stream_type = add_type(module, &core_stream_spec, "TensorStream");
     return s->memory_type == NULL || s->view_type == NULL || s->handle_type == NULL || s->slice_type == NULL ||
-                   s->meta_type == NULL || s->spec_type == NULL || s->writer_type == NULL
+                   s->meta_type == NULL || s->spec_type == NULL || s->writer_type == NULL ||
+                   s->stream_type == NULL
                ? -1
                : 0;
 }
@@ -84,6 +86,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(s->meta_type);
     Py_VISIT(s->spec_type);
     Py_VISIT(s->writer_type);
+    Py_VISIT(s->stream_type);
     Py_VISIT(s->torch_from_dlpack);
     Py_VISIT(s->numpy_ndarray);
     for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {
@@ -106,6 +109,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(s->meta_type);
     Py_CLEAR(s->spec_type);
     Py_CLEAR(s->writer_type);
+    Py_CLEAR(s->stream_type);
     Py_CLEAR(s->torch_from_dlpack);
     Py_CLEAR(s->numpy_ndarray);
     for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {

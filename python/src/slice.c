@@ -264,6 +264,24 @@ static bool read_index(slice_object *s, PyObject *index, wanted *w)
     return check(s, w);
 }
 
+bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index, sft_slice *slices,
+                 size_t *count)
+{
+    slice_object s;
+    wanted w;
+
+    memset(&s, 0, sizeof s); /* never seen by Python: what read_index looks at */
+    s.state = state;
+    s.file = file;
+    s.tensor = tensor;
+    if (!read_index(&s, index, &w)) {
+        return false;
+    }
+    memcpy(slices, w.items, w.count * sizeof *slices);
+    *count = w.count;
+    return true;
+}
+
 /* ---------------------------------------------------------------- results */
 
 typedef struct result {

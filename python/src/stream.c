@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * stream.c - safe_open.stream(): tensors one after the other, read ahead by the module's pool within a budget of
+ * memory (<sft/stream.h>). What is handed out is copied out of the budget into memory of its own, so a
+ * consumer may keep what he likes; large tensors come in parts and are put together here. Read core.h first.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+#define WITHOUT_GIL ((size_t)1 << 16) /* copies from this size on */
+
+typedef struct core_stream {
+    PyObject_HEAD
+    core_state *state;
+    core_file *file;
+    sft_stream *stream; /* NULL: closed, or lent to a call of next */
+    PyObject *device;   /* NULL: cpu */
+    sft_read_options *reads; /* beside what was added; NULL: all whole */
+    sft_slice *slices;
+    size_t count;
+    core_framework framework;
+    bool running; /* under the object's lock */
+    bool ended;
+} core_stream;
+
+static void stream_drop(core_stream *s)
+{
+    sft_stream *stream = s->stream;
+
+    s->stream = NULL;
+    if (stream != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        sft_stream_cancel(stream);
+        sft_stream_free(stream); /* waits for reads under way */
+        Py_END_ALLOW_THREADS
+    }
+    if (s->file != NULL) {
+        core_file_drop(s->file);
+        s->file = NULL;
+    }
+    free(s->reads);
+    free(s->slices);
+    s->reads = NULL;
+    s->slices = NULL;
+}
+
+static void stream_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    core_stream *s = (core_stream *)self;
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    stream_drop(s);
+    Py_XDECREF(s->device);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* ---------------------------------------------------------------- what is wanted */
+
+/* One tensor, whole or the slice that `slices` (a dict, or NULL) has for it. */
+static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at, sft_error *err)
+{
+    sft_read_options *read = &s->reads[at];
+    PyObject *name = NULL, *index = NULL;
+    bool added = true;
+
+    SFT_INIT(read);
+    if (slices != NULL) {
+        name = core_name(tensor);
+        index = name != NULL ? PyDict_GetItemWithError(slices, name) : NULL;
+        added = name != NULL && (index != NULL || PyErr_Occurred() == NULL);
+        if (added && index != NULL) {
+            sft_slice *room = s->slices + at * (CORE_MAX_RANK + 2);
+            added = core_slices(s->state, s->file, tensor, index, room, &read->slice_count);
+            read->slices = room;
+        }
+        Py_XDECREF(name);
+    }
+    if (added && sft_stream_add(s->stream, tensor, index != NULL ? read : NULL, NULL, 0, err) != SFT_OK) {
+        core_raise(s->state, err, NULL);
+        added = false;
+    }
+    return added;
+}
+
+static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices)
+{
+    size_t count = sft_catalog_count(s->file->catalog);
+    PyObject *list = NULL;
+    sft_error err;
+    bool added = true;
+
+    if (names != NULL) {
+        list = PySequence_List(names);
+        if (list == NULL) {
+            return false;
+        }
+        count = (size_t)PyList_Size(list);
+    }
+    s->reads = calloc(count + 1, sizeof *s->reads);
+    s->slices = slices != NULL ? calloc(count + 1, (CORE_MAX_RANK + 2) * sizeof *s->slices) : NULL;
+    s->count = count;
+    if (s->reads == NULL || (slices != NULL && s->slices == NULL)) {
+        PyErr_NoMemory();
+        added = false;
+    }
+    for (size_t i = 0; i < count && added; i++) {
+        const sft_tensor *tensor = list != NULL ? core_find(s->state, s->file, PyList_GetItem(list, (Py_ssize_t)i))
+                                                : sft_catalog_at(s->file->catalog, i);
+        added = tensor != NULL && add_tensor(s, tensor, slices, i, &err);
+    }
+    Py_XDECREF(list);
+    return added;
+}
+
+static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify, sft_stream_options *options)
+{
+    static const char *const orders[] = {"file", "given", "any", NULL};
+    const int kind = order != NULL ? core_choice(order, "order", orders) : SFT_STREAM_FILE;
+    const int compare = verify != NULL ? PyObject_IsTrue(verify) : 0;
+
+    if (kind == -1) {
+        PyErr_SetString(PyExc_ValueError, "order is none of \"file\", \"given\", \"any\"");
+    }
+    if (kind < 0 || compare < 0 || (memory != NULL && !core_u64(memory, &options->memory_bytes))) {
+        return false;
+    }
+    options->order = (uint32_t)kind;
+    options->flags = SFT_STREAM_PARTS | (compare ? SFT_STREAM_VERIFY : 0);
+    return true;
+}
+
+PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"names", "order", "memory", "slices", "verify"};
+    static const core_signature signature = {"safe_open.stream", parameters, 5, 1, 0};
+    PyObject *values[5];
+    sft_stream_options options;
+    core_stream *s;
+    sft_error err;
+
+    SFT_INIT(&options);
+    if (!core_parse(&signature, args, kwargs, values) ||
+        !read_flags(values[1], values[2] != NULL ? core_none(values[2]) : NULL, values[4], &options)) {
+        return NULL;
+    }
+    for (int i = 0; i < 5; i++) {
+        values[i] = values[i] != NULL ? core_none(values[i]) : NULL;
+    }
+    if (values[3] != NULL && !PyDict_Check(values[3])) {
+        return core_wrong_type("slices", values[3], "dict");
+    }
+    s = PyObject_New(core_stream, handle->state->stream_type);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->state = handle->state;
+    s->file = core_file_keep(file);
+    s->stream = NULL;
+    s->device = Py_XNewRef(handle->device);
+    s->reads = NULL;
+    s->slices = NULL;
+    s->count = 0;
+    s->framework = handle->framework;
+    s->running = false;
+    s->ended = false;
+    options.pool = core_pool(s->state);
+    if (sft_stream_create(&s->stream, file->catalog, &options, &err) != SFT_OK) {
+        core_raise(s->state, &err, NULL);
+    } else if (add_wanted(s, values[0], values[3])) {
+        return (PyObject *)s;
+    }
+    Py_DECREF(s);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- one after the other */
+
+static void copy_out(core_memory *memory, const sft_stream_item *item)
+{
+    if (item->size < WITHOUT_GIL) {
+        memcpy(memory->base + item->offset, item->data, item->size);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(memory->base + item->offset, item->data, item->size);
+    Py_END_ALLOW_THREADS
+}
+
+/* The next whole result in memory of its own; *end: there is none. NULL with an exception otherwise. */
+static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_item *item, bool *end)
+{
+    core_memory *memory = NULL;
+
+    for (;;) {
+        sft_status status;
+        bool whole;
+        sft_error err;
+        Py_BEGIN_ALLOW_THREADS
+        status = sft_stream_next(stream, item, &err);
+        Py_END_ALLOW_THREADS
+        *end = status == SFT_OK && item->tensor == NULL;
+        if (status != SFT_OK || *end) {
+            core_memory_drop(memory);
+            return status == SFT_OK ? NULL : (core_raise(s->state, &err, NULL), (core_memory *)NULL);
+        }
+        if (item->offset == 0) {
+            memory = core_memory_new(item->nbytes != 0 ? (size_t)item->nbytes : 1);
+        }
+        if (memory != NULL) {
+            copy_out(memory, item);
+        }
+        whole = item->offset + item->size == item->nbytes;
+        sft_stream_release(stream, item);
+        if (memory == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        if (whole) {
+            return memory;
+        }
+        if (PyErr_CheckSignals() != 0) {
+            core_memory_drop(memory);
+            return NULL;
+        }
+    }
+}
+
+static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_memory *memory)
+{
+    const sft_read_options *read = &s->reads[item->index];
+    const core_place place = {memory->base, memory, NULL};
+    uint64_t shape[CORE_MAX_RANK];
+    uint32_t rank = 0;
+    uint64_t nbytes;
+    sft_error err;
+    PyObject *name, *tensor, *pair = NULL;
+
+    if (item->tensor->rank > CORE_MAX_RANK) {
+        return core_raise_text(s->state, SFT_E_LIMIT, item->tensor->name, "more than %d dimensions", CORE_MAX_RANK);
+    }
+    if (sft_tensor_result(item->tensor, read, shape, &rank, &nbytes, &err) != SFT_OK) {
+        return core_raise(s->state, &err, NULL);
+    }
+    tensor = core_tensor(s->state, s->framework, s->device, item->tensor->dtype, shape, rank, &place);
+    name = tensor != NULL ? core_name(item->tensor) : NULL;
+    if (name != NULL) {
+        pair = PyTuple_Pack(2, name, tensor);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(tensor);
+    return pair;
+}
+
+/* The library's stream for one call of next; NULL with or (at the end) without an exception. */
+static sft_stream *enter(core_stream *s)
+{
+    sft_stream *stream = NULL;
+    bool running, ended;
+
+    CORE_BEGIN_LOCKED(s);
+    running = s->running;
+    ended = s->ended;
+    if (!running) {
+        stream = s->stream;
+        s->running = stream != NULL;
+    }
+    CORE_END_LOCKED();
+    if (stream == NULL && !ended) {
+        core_raise_text(s->state, SFT_E_STATE, NULL, running ? "the stream is in use by another thread"
+                                                              : "the stream is closed");
+    }
+    return stream;
+}
+
+static PyObject *stream_next(PyObject *self)
+{
+    core_stream *s = (core_stream *)self;
+    sft_stream *stream = enter(s);
+    sft_stream_item item;
+    core_memory *memory;
+    PyObject *pair = NULL;
+    bool end;
+
+    if (stream == NULL) {
+        return NULL;
+    }
+    memory = next_whole(s, stream, &item, &end);
+    if (memory != NULL) {
+        pair = make_pair(s, &item, memory);
+        core_memory_drop(memory);
+    }
+    CORE_BEGIN_LOCKED(s);
+    s->running = false;
+    s->ended = end;
+    CORE_END_LOCKED();
+    if (pair == NULL) { /* the end, or a failure, after which nothing comes */
+        stream_drop(s);
+    }
+    return pair;
+}
+
+static PyObject *stream_self(PyObject *self)
+{
+    return Py_NewRef(self);
+}
+
+static PyObject *stream_enter(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *stream_close(PyObject *self, PyObject *ignored)
+{
+    core_stream *s = (core_stream *)self;
+    bool running;
+
+    (void)ignored;
+    CORE_BEGIN_LOCKED(s);
+    running = s->running;
+    CORE_END_LOCKED();
+    if (running) {
+        return core_raise_text(s->state, SFT_E_STATE, NULL, "the stream is in use by another thread");
+    }
+    stream_drop(s);
+    Py_RETURN_NONE;
+}
+
+#define CALL(name) ((PyCFunction)(void (*)(void))(name))
+static PyMethodDef stream_methods[] = {
+    {"close", stream_close, METH_NOARGS, "Ends reading ahead. Tensors that were handed out stay."},
+    {"__enter__", stream_enter, METH_NOARGS, NULL},
+    {"__exit__", CALL(stream_close), METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot stream_slots[] = {
+    {Py_tp_doc, (void *)"Pairs (name, tensor), read ahead. Made by safe_open.stream() and safetensors_c.stream()."},
+    {Py_tp_dealloc, (void *)stream_dealloc},
+    {Py_tp_iter, (void *)stream_self},
+    {Py_tp_iternext, (void *)stream_next},
+    {Py_tp_methods, stream_methods},
+    {0, NULL},
+};
+
+PyType_Spec core_stream_spec = {
+    .name = "safetensors_c.TensorStream",
+    .basicsize = sizeof(core_stream),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = stream_slots,
+};
