@@ -220,7 +220,8 @@ def tool_start(b):
         "ours": lambda: b.c("spawn", n, tool, "ls", path),
         "/bin/true": lambda: b.c("spawn", n, "/bin/true"),
     })
-    middle = sorted(a - t for a, t in zip(got["ours"], got["/bin/true"]))[b.turns // 2]
+    beyond = sorted(a - t for a, t in zip(got["ours"], got["/bin/true"]))
+    middle = beyond[len(beyond) // 2]  # there may be fewer turns than were wanted
     b.fact("CLI", "ls of a small file, beyond /bin/true", middle, "ns", "at most 2 ms", 2e6)
 
 

@@ -4,6 +4,7 @@
  * --record: records them. Read verify.h first.
  */
 #include "verify.h"
+#include "explain.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,9 @@ static void verify(cli *c, const char *operand) {
         return;
     }
     cli_warn_problems(c, catalog, operand);
+    if (cli_flag(c, "explain")) {
+        cli_explain(catalog);
+    }
     k.catalog = catalog;
     SFT_INIT(&options);
     options.pool = cli_pool(c);

@@ -4,5 +4,6 @@ safetensors hash --explain layers.safetensors 2> said; plain < said
 safetensors get --explain layers.safetensors embed.weight -o x.npy 2> said; plain < said
 safetensors cp --explain -q layers.safetensors copy.safetensors 2> said; plain < said
 safetensors diff --explain layers.safetensors copy.safetensors 2> said; plain < said
+safetensors verify --explain layers.safetensors 2> said; plain < said
 safetensors hash --explain - < layers.safetensors 2> said | cut -c1-8; plain < said | cut -c1-20
 safetensors ls --explain layers.safetensors
