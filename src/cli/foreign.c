@@ -67,9 +67,17 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
         format == SFT_IMPORT_OTHER) {
         return status;
     }
-    *foreign = true;
+    const sft_status core_status = status;
+    const sft_error core_error = *err;
     cli_import_options(c, &options, &limits);
     status = api->open(out, operand, &options, &report, err);
+    *foreign = true;
+    if (status == SFT_E_SCHEMA && format == SFT_IMPORT_PICKLE) {
+        /* two bytes said pickle, the rest does not: it is a damaged file of ours as well as of theirs */
+        *foreign = false;
+        *err = core_error;
+        return core_status;
+    }
     if (status == SFT_OK) {
         cli_note(c, operand, "%s", api->format_title(format));
         cli_warn_report(c, operand, api, report);
