@@ -18,6 +18,10 @@ typedef struct core_stream {
     PyObject *device;   /* NULL: cpu */
     sft_read_options *reads; /* beside what was added; NULL: all whole */
     sft_slice *slices;
+    struct assembly {
+        core_memory *memory; /* NULL: no part of it came so far, or it was handed out */
+        uint64_t copied;
+    } *whole; /* beside reads: with order "any" parts come in any order, and between those of others */
     size_t count;
     core_framework framework;
     bool running; /* under the object's lock */
@@ -39,10 +43,15 @@ static void stream_drop(core_stream *s)
         core_file_drop(s->file);
         s->file = NULL;
     }
+    for (size_t i = 0; s->whole != NULL && i < s->count; i++) {
+        core_memory_drop(s->whole[i].memory);
+    }
     free(s->reads);
     free(s->slices);
+    free(s->whole);
     s->reads = NULL;
     s->slices = NULL;
+    s->whole = NULL;
 }
 
 static void stream_dealloc(PyObject *self)
@@ -101,8 +110,9 @@ static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices)
     }
     s->reads = calloc(count + 1, sizeof *s->reads);
     s->slices = slices != NULL ? calloc(count + 1, (CORE_MAX_RANK + 2) * sizeof *s->slices) : NULL;
+    s->whole = calloc(count + 1, sizeof *s->whole);
     s->count = count;
-    if (s->reads == NULL || (slices != NULL && s->slices == NULL)) {
+    if (s->reads == NULL || s->whole == NULL || (slices != NULL && s->slices == NULL)) {
         PyErr_NoMemory();
         added = false;
     }
@@ -162,6 +172,7 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
     s->device = Py_XNewRef(handle->device);
     s->reads = NULL;
     s->slices = NULL;
+    s->whole = NULL;
     s->count = 0;
     s->framework = handle->framework;
     s->running = false;
@@ -192,40 +203,39 @@ static void copy_out(core_memory *memory, const sft_stream_item *item)
 /* The next whole result in memory of its own; *end: there is none. NULL with an exception otherwise. */
 static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_item *item, bool *end)
 {
-    core_memory *memory = NULL;
-
-    for (;;) {
+    *end = false;
+    while (PyErr_CheckSignals() == 0) { /* list(stream) runs no bytecode that would look */
+        struct assembly *whole;
+        core_memory *memory;
         sft_status status;
-        bool whole;
         sft_error err;
         Py_BEGIN_ALLOW_THREADS
         status = sft_stream_next(stream, item, &err);
         Py_END_ALLOW_THREADS
         *end = status == SFT_OK && item->tensor == NULL;
         if (status != SFT_OK || *end) {
-            core_memory_drop(memory);
             return status == SFT_OK ? NULL : (core_raise(s->state, &err, NULL), (core_memory *)NULL);
         }
-        if (item->offset == 0) {
-            memory = core_memory_new(item->nbytes != 0 ? (size_t)item->nbytes : 1);
+        whole = &s->whole[item->index];
+        if (whole->memory == NULL) {
+            whole->memory = core_memory_new(item->nbytes != 0 ? (size_t)item->nbytes : 1);
         }
+        memory = whole->memory;
         if (memory != NULL) {
             copy_out(memory, item);
+            whole->copied += item->size;
         }
-        whole = item->offset + item->size == item->nbytes;
         sft_stream_release(stream, item);
         if (memory == NULL) {
             PyErr_NoMemory();
             return NULL;
         }
-        if (whole) {
+        if (whole->copied == item->nbytes) {
+            whole->memory = NULL;
             return memory;
         }
-        if (PyErr_CheckSignals() != 0) {
-            core_memory_drop(memory);
-            return NULL;
-        }
     }
+    return NULL;
 }
 
 static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_memory *memory)

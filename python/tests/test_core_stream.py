@@ -46,6 +46,17 @@ def test_all_tensors_come_once(model):
         same(dict(f.stream()), tensors)
 
 
+def test_parts_that_come_in_any_order(tmp_path):
+    """Parts of several tensors, read at once: each lands in its own tensor, whichever is there first."""
+    rng = numpy.random.default_rng(1)
+    sizes = [(300 << 10) * (1 + i % 5) + i for i in range(16)]
+    tensors = {"x%02d" % i: rng.integers(0, 255, (n,), "u1") for i, n in enumerate(sizes)}
+    path = tmp_path / "parts.safetensors"
+    st.save_file(tensors, path)
+    for _ in range(100):
+        same(dict(stream(path, framework="np", order="any", memory=1 << 20)), tensors)
+
+
 def test_names_and_slices_in_the_given_order(model):
     path, tensors = model
     names = ["t07", "large", "t01", "scalar", "none"]
