@@ -94,9 +94,16 @@ sft_status sft_ms_layouts_find_part(void *layouts, const sft_tensor *tensor, uin
 sft_status sft_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor, uint64_t rank,
                                      const sft_layout **layout, uint64_t *shape, size_t *dims,
                                      sft_error *err) {
+    const sft_ms_layouts *const l = layouts;
     (void)shape;
     (void)dims;
     (void)err;
-    (void)find(layouts, tensor, rank, layout);
+    /* A parameter of other stages alone is not this rank's: a layout without the rank says so. */
+    for (uint32_t stage = 0;
+         find(l, tensor, rank, layout) == NULL && stage < sft_ms_strategy_stages(l->strategy); stage++) {
+        if (find(l, tensor, stage * l->devices, layout) != NULL) {
+            break;
+        }
+    }
     return SFT_OK;
 }

@@ -14,6 +14,13 @@ static const void *import_linked(void) {
 }
 #endif
 
+#ifdef SFT_WING_CHECKPOINT_LINKED
+#include <sft/checkpoint_api.h>
+static const void *checkpoint_linked(void) {
+    return sft_checkpoint_api_get();
+}
+#endif
+
 /* getter: linked in; library: opened by this name, through the tool's own search path; neither: not
  * built. */
 typedef struct wing_row {
@@ -32,6 +39,15 @@ static const wing_row rows[CLI_WING_COUNT] = {
                          NULL, SFT_WING_IMPORT_DLOPEN, "sft_import_api_get"
 #else
                          NULL, NULL, NULL
+#endif
+    },
+    [CLI_WING_CHECKPOINT] = {"checkpoint", "checkpoints of many ranks",
+#if defined(SFT_WING_CHECKPOINT_LINKED)
+                             checkpoint_linked, NULL, NULL
+#elif defined(SFT_WING_CHECKPOINT_DLOPEN)
+                             NULL, SFT_WING_CHECKPOINT_DLOPEN, "sft_checkpoint_api_get"
+#else
+                             NULL, NULL, NULL
 #endif
     },
     [CLI_WING_REMOTE] = {"remote", "reading from a URL",

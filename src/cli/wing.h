@@ -13,7 +13,12 @@
 
 #include "cmd.h"
 
-typedef enum cli_wing { CLI_WING_IMPORT = 0, CLI_WING_REMOTE = 1, CLI_WING_COUNT } cli_wing;
+typedef enum cli_wing {
+    CLI_WING_IMPORT = 0,
+    CLI_WING_REMOTE = 1,
+    CLI_WING_CHECKPOINT = 2,
+    CLI_WING_COUNT
+} cli_wing;
 
 /* The wing's table, loaded on first use; NULL: *err says what is missing, SFT_E_UNSUPPORTED. */
 const void *cli_wing_get(cli_wing wing, sft_error *err);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/checkpoint_api.h - the library libsafetensors-checkpoint as a table, for programs that load it on first
+ * use (dlopen, dlsym "sft_checkpoint_api_get"). Entries are added at the end only.
+ */
+#ifndef SFT_CHECKPOINT_API_H
+#define SFT_CHECKPOINT_API_H
+
+#include <sft/layout_set.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each entry is the function of that name, sft_ in front. */
+typedef struct sft_checkpoint_api {
+    size_t struct_size;
+    const char *version; /* sft_version() that it was built with */
+    /* sft/layout.h */
+    uint64_t (*layout_rank_count)(const sft_layout *);
+    sft_status (*layout_rank_at)(const sft_layout *, uint64_t, uint64_t *, sft_error *);
+    int (*layout_holds)(const sft_layout *, uint64_t);
+    int (*layout_is_flat)(const sft_layout *);
+    sft_status (*layout_local_shape)(const sft_layout *, const uint64_t *, size_t, uint64_t, uint64_t *,
+                                     sft_error *);
+    /* sft/mindspore.h */
+    sft_status (*ms_strategy_write)(const sft_ms_strategy *, sft_ms_form, void *, size_t, size_t *,
+                                    sft_error *);
+    /* sft/checkpoint.h */
+    sft_status (*checkpoint_join)(sft_catalog **, const sft_rank_part *, size_t, sft_layout_find, void *,
+                                  const sft_open_options *, sft_error *);
+    sft_status (*checkpoint_part)(sft_catalog **, const sft_catalog *, uint64_t, sft_layout_find, void *,
+                                  const sft_open_options *, sft_error *);
+    /* sft/layout_set.h */
+    sft_status (*layout_set_open)(sft_layout_set **, const char *, const sft_layout_set_options *,
+                                  sft_error *);
+    void (*layout_set_free)(sft_layout_set *);
+    sft_layout_form (*layout_set_form)(const sft_layout_set *);
+    uint64_t (*layout_set_ranks)(const sft_layout_set *);
+    const sft_ms_strategy *(*layout_set_strategy)(const sft_layout_set *);
+    sft_status (*layout_set_learn)(sft_layout_set *, const sft_rank_part *, size_t, sft_error *);
+    sft_status (*layout_set_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **, uint64_t *,
+                                       size_t *, sft_error *);
+    sft_status (*layout_set_find_whole)(void *, const sft_tensor *, uint64_t, const sft_layout **,
+                                        uint64_t *, size_t *, sft_error *);
+    size_t (*layout_set_count)(const sft_layout_set *);
+    sft_status (*layout_set_at)(const sft_layout_set *, size_t, sft_layout_entry *, sft_error *);
+    sft_status (*layout_set_write)(const sft_layout_set *, void *, size_t, size_t *, sft_error *);
+} sft_checkpoint_api;
+
+SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/layout_set.h - the layouts of a whole model: which tensor is cut how, as a file describes it.
+ * In the library libsafetensors-checkpoint. Files are told by their content, not by their names:
+ *  - our own JSON form (docs/layout.md): meshes with named axes, tensors by name, pattern or
+ * module, cut by DTensor placements, JAX PartitionSpec, Hugging Face styles, factors with sizes and
+ * blocks, flat ranges or explicit boxes
+ *  - a MindSpore strategy, protobuf or JSON; a folder of them, one or more for each pipeline stage
+ *  - topology.json of safetensors_distributed: explicit boxes by file
+ *  - a tensor-parallel plan of transformers, {"layers.*.self_attn.q_proj": "colwise", ...}; with
+ * the number of ranks beside it, {"tp_plan": {...}, "tp_size": 8}, or in the options
+ *
+ * Caveats first. A tensor that a set does not name is not cut: whole, and the same on every rank. A
+ * set knows shapes only where its file tells them; sizes of a dimension that is cut unevenly cannot
+ * be had from one rank's part, see sft_layout_set_learn.
+ *
+ * Threads: a set is immutable, except for sft_layout_set_learn and free.
+ */
+#ifndef SFT_LAYOUT_SET_H
+#define SFT_LAYOUT_SET_H
+
+#include <sft/checkpoint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sft_layout_set sft_layout_set;
+
+typedef enum sft_layout_form {
+    SFT_LAYOUT_FORM_OWN = 1,      /* our own JSON */
+    SFT_LAYOUT_FORM_STRATEGY = 2, /* MindSpore */
+    SFT_LAYOUT_FORM_TOPOLOGY = 3, /* topology.json */
+    SFT_LAYOUT_FORM_PLAN = 4,     /* tensor-parallel plan */
+    SFT_LAYOUT_FORM_FORCE_32BIT = 0x7fffffff
+} sft_layout_form;
+
+typedef struct sft_layout_set_options {
+    size_t struct_size;
+    const sft_allocator *allocator; /* must outlive the set */
+    const sft_limits
+        *limits; /* header_bytes bounds each file; tensors, rank, name_bytes, memory_bytes */
+    uint64_t
+        ranks; /* of a tensor-parallel plan that does not say; 0: SFT_E_ARG then. Others: unused */
+} sft_layout_set_options;
+
+/* A file, or a folder of strategies. Errors: SFT_E_FORMAT (nothing of the above), SFT_E_JSON,
+ * SFT_E_SCHEMA, SFT_E_UTF8, SFT_E_DUPLICATE, SFT_E_MISMATCH (strategies of one stage differ),
+ * SFT_E_NOT_FOUND (a stage is missing), SFT_E_LIMIT, with the offset in the text; SFT_E_IO. Cost:
+ * O(size). */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
+                                                      const sft_layout_set_options *options,
+                                                      sft_error *err);
+/* The same from text in memory, which is copied. name: for messages. */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_parse(sft_layout_set **out, const void *data,
+                                                       size_t size, const char *name,
+                                                       const sft_layout_set_options *options,
+                                                       sft_error *err);
+SFT_API void sft_layout_set_free(sft_layout_set *set); /* NULL is fine */
+
+SFT_API sft_layout_form sft_layout_set_form(const sft_layout_set *set);
+/* One more than the highest rank that any layout names: ranks are 0 to this - 1. */
+SFT_API uint64_t sft_layout_set_ranks(const sft_layout_set *set);
+/* The strategy behind the set, or NULL. Lives as long as the set. */
+SFT_API const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set);
+
+/* Full shapes of tensors that are cut unevenly, from all that the ranks hold; of tensors whose
+ * shape the file tells, nothing is learnt. Call it before join where a set may hold such cuts. What
+ * it cannot find out (a part that no rank holds) stays unknown, and sft_layout_set_find_part says
+ * so. */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_learn(sft_layout_set *set,
+                                                       const sft_rank_part *parts, size_t count,
+                                                       sft_error *err);
+
+/* As sft_layout_find (sft/checkpoint.h), with the set as ctx: for join the first, for part the
+ * second. Exact names go before patterns and modules, then the order of the file decides; of
+ * several entries with the name, on meshes of different ranks, the one whose mesh has the rank.
+ * SFT_E_SHAPE: no layout for so many dimensions, or (part) the full shape is not known. */
+SFT_API sft_status sft_layout_set_find_part(void *set, const sft_tensor *tensor, uint64_t rank,
+                                            const sft_layout **layout, uint64_t *shape,
+                                            size_t *dims, sft_error *err);
+SFT_API sft_status sft_layout_set_find_whole(void *set, const sft_tensor *tensor, uint64_t rank,
+                                             const sft_layout **layout, uint64_t *shape,
+                                             size_t *dims, sft_error *err);
+
+typedef enum sft_layout_match {
+    SFT_LAYOUT_MATCH_NAME = 0,    /* exactly this name */
+    SFT_LAYOUT_MATCH_PATTERN = 1, /* *, ?, [a-z]; * takes dots too */
+    SFT_LAYOUT_MATCH_MODULE =
+        2, /* parameters of this module; * stands for digits, anything may go before */
+    SFT_LAYOUT_MATCH_FORCE_32BIT = 0x7fffffff
+} sft_layout_match;
+
+/* One entry, for people. Borrowed from the set. */
+typedef struct sft_layout_entry {
+    size_t struct_size; /* set by the caller: SFT_INIT */
+    const char *name;   /* or the pattern, UTF-8, also NUL-terminated */
+    size_t name_len;
+    uint32_t match;     /* sft_layout_match */
+    uint32_t has_shape; /* shape and dims are known */
+    const sft_layout
+        *layout;           /* NULL: whole, or it takes the tensor's number of dimensions to tell */
+    const uint64_t *shape; /* of the full tensor */
+    size_t dims;           /* of the shape, or of the layout */
+    const char *mesh;      /* "dp 2, tp 4", "" for explicit boxes */
+    const char *cut; /* "tp, -" (one entry per dimension), "P('x', None)", "boxes", "whole" ... */
+} sft_layout_entry;
+
+/* Entries in the order of the file. at: SFT_E_RANGE past the end. */
+SFT_API size_t sft_layout_set_count(const sft_layout_set *set);
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_at(const sft_layout_set *set, size_t index,
+                                                    sft_layout_entry *entry, sft_error *err);
+
+/* The set in our own JSON form, whatever it was read from. Writes at most `capacity` bytes to
+ * `data` (may be NULL) and its full length to *size: call twice. */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_write(const sft_layout_set *set, void *data,
+                                                       size_t capacity, size_t *size,
+                                                       sft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

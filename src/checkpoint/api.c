@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/api.c - the table of <sft/checkpoint_api.h>: for programs that open this library on
+ * first use.
+ */
+#include <sft/checkpoint_api.h>
+
+const sft_checkpoint_api *sft_checkpoint_api_get(void) {
+    static const sft_checkpoint_api api = {
+        .struct_size = sizeof api,
+        .version = SFT_VERSION_STRING,
+        .layout_rank_count = sft_layout_rank_count,
+        .layout_rank_at = sft_layout_rank_at,
+        .layout_holds = sft_layout_holds,
+        .layout_is_flat = sft_layout_is_flat,
+        .layout_local_shape = sft_layout_local_shape,
+        .ms_strategy_write = sft_ms_strategy_write,
+        .checkpoint_join = sft_checkpoint_join,
+        .checkpoint_part = sft_checkpoint_part,
+        .layout_set_open = sft_layout_set_open,
+        .layout_set_free = sft_layout_set_free,
+        .layout_set_form = sft_layout_set_form,
+        .layout_set_ranks = sft_layout_set_ranks,
+        .layout_set_strategy = sft_layout_set_strategy,
+        .layout_set_learn = sft_layout_set_learn,
+        .layout_set_find_part = sft_layout_set_find_part,
+        .layout_set_find_whole = sft_layout_set_find_whole,
+        .layout_set_count = sft_layout_set_count,
+        .layout_set_at = sft_layout_set_at,
+        .layout_set_write = sft_layout_set_write,
+    };
+    return &api;
+}
