@@ -6,6 +6,7 @@
 #ifndef SFT_CHECKPOINT_API_H
 #define SFT_CHECKPOINT_API_H
 
+#include <sft/job.h>
 #include <sft/layout_set.h>
 
 #ifdef __cplusplus
@@ -46,6 +47,15 @@ typedef struct sft_checkpoint_api {
     size_t (*layout_set_count)(const sft_layout_set *);
     sft_status (*layout_set_at)(const sft_layout_set *, size_t, sft_layout_entry *, sft_error *);
     sft_status (*layout_set_write)(const sft_layout_set *, void *, size_t, size_t *, sft_error *);
+    /* sft/job.h */
+    sft_status (*job_create)(sft_job **, const sft_job_file *, size_t, const sft_job_text *, size_t,
+                             const sft_job_options *, sft_error *);
+    void (*job_free)(sft_job *);
+    sft_status (*job_plan)(const sft_job *, sft_job_visit, void *, sft_error *);
+    void (*job_total)(const sft_job *, sft_job_cost *);
+    void (*job_key)(const sft_job *, uint8_t[32]);
+    sft_status (*job_run)(const sft_job *, const char *, const sft_job_run_options *, sft_job_result *,
+                          sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

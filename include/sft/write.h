@@ -104,6 +104,16 @@ SFT_API SFT_MUST_CHECK sft_status sft_save_memory(void *buffer, size_t capacity,
                                                   size_t metadata_count,
                                                   const sft_write_options *options, sft_error *err);
 
+/* The first bytes of the file that sft_save would write: its header, without digests (those of options
+ * are not used). Data pointers are not looked at. size: the length of the header, where the data section
+ * begins. offsets: count entries, where each tensor's bytes begin in the file; may be NULL. Call with
+ * buffer NULL to learn *size. */
+SFT_API SFT_MUST_CHECK sft_status sft_save_header(void *buffer, size_t capacity, size_t *size,
+                                                  uint64_t *offsets, const sft_save_tensor *tensors,
+                                                  size_t count, const sft_metadata_entry *metadata,
+                                                  size_t metadata_count,
+                                                  const sft_write_options *options, sft_error *err);
+
 /* ---------------------------------------------------------------- streaming */
 
 /* Declare every tensor, then put their bytes in any order from several threads, then commit. Memory does

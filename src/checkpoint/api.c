@@ -28,6 +28,12 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .layout_set_count = sft_layout_set_count,
         .layout_set_at = sft_layout_set_at,
         .layout_set_write = sft_layout_set_write,
+        .job_create = sft_job_create,
+        .job_free = sft_job_free,
+        .job_plan = sft_job_plan,
+        .job_total = sft_job_total,
+        .job_key = sft_job_key,
+        .job_run = sft_job_run,
     };
     return &api;
 }

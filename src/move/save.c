@@ -83,9 +83,12 @@ static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t co
         s->set.entries[i] =
             (sft__entry){t->name, t->name_len, t->dtype, t->shape, t->rank, 0, 0, 0};
     }
-    SFT_TRY(sft__set_layout(&s->set, err));
-    for (size_t i = 0; i < count; i++) {
-        SFT_TRY(check_tensor(&tensors[i], &s->set.entries[i], err));
+    return sft__set_layout(&s->set, err);
+}
+
+static sft_status saver_check(const saver *s, sft_error *err) {
+    for (size_t i = 0; i < s->set.count; i++) {
+        SFT_TRY(check_tensor(&s->tensors[i], &s->set.entries[i], err));
     }
     return SFT_OK;
 }
@@ -310,6 +313,7 @@ static sft_status write_data(saver *s, sft_error *err) {
 static sft_status save_file(saver *s, const char *path, sft_error *err) {
     sft__span header;
 
+    SFT_TRY(saver_check(s, err));
     SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
     SFT_TRY(sft__set_create(&s->publish, &s->set, path, err));
     hash_ahead(s, false);
@@ -353,6 +357,7 @@ static sft_status save_stream(saver *s, int fd, sft_error *err) {
     sft__stream stream;
     portion none[2];
 
+    SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
     SFT_TRY(sft__stream_init(&stream, fd, err));
     SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
@@ -376,6 +381,7 @@ sft_status sft_save_stream(int fd, const sft_save_tensor *tensors, size_t count,
 
 static sft_status save_memory(saver *s, uint8_t *buffer, size_t capacity, size_t *size,
                               sft_error *err) {
+    SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
     if (!sft__size_from_u64(sft__set_file_bytes(&s->set), size)) {
         return sft__fail(err, SFT_E_LIMIT, "%llu bytes do not fit into memory",
@@ -415,6 +421,45 @@ sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
     st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
     if (st == SFT_OK) {
         st = save_memory(&s, buffer, capacity, size, err);
+    }
+    saver_reset(&s);
+    return st;
+}
+
+/* The header alone has no digests: nobody has seen the bytes. */
+static sft_status save_header(saver *s, void *buffer, size_t capacity, size_t *size, uint64_t *offsets,
+                              sft_error *err) {
+    *size = s->set.header.len;
+    for (size_t i = 0; offsets != NULL && i < s->set.count; i++) {
+        offsets[i] = s->set.data_offset + s->set.entries[i].begin;
+    }
+    if (buffer != NULL && capacity < *size) {
+        return sft__fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
+                         (unsigned long long)capacity, (unsigned long long)*size);
+    }
+    if (buffer != NULL) {
+        memcpy(buffer, s->set.header.data, *size);
+    }
+    return SFT_OK;
+}
+
+sft_status sft_save_header(void *buffer, size_t capacity, size_t *size, uint64_t *offsets,
+                           const sft_save_tensor *tensors, size_t count,
+                           const sft_metadata_entry *metadata, size_t metadata_count,
+                           const sft_write_options *options, sft_error *err) {
+    sft_write_options plain;
+    saver s;
+
+    SFT_INIT(&plain);
+    if (options != NULL) {
+        memcpy(&plain, options, options->struct_size < sizeof plain ? options->struct_size : sizeof plain);
+    }
+    plain.struct_size = options != NULL ? options->struct_size : sizeof plain;
+    plain.digests = 0;
+    *size = 0;
+    sft_status st = saver_init(&s, tensors, count, metadata, metadata_count, &plain, err);
+    if (st == SFT_OK) {
+        st = save_header(&s, buffer, capacity, size, offsets, err);
     }
     saver_reset(&s);
     return st;

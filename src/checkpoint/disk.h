@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/disk.h - the files and folders that a job writes: as much of the operating system as
+ * it takes. disk_posix.c, disk_win.c. Paths are UTF-8. Every call loops over EINTR and short
+ * counts.
+ */
+#ifndef SFT_CHECKPOINT_DISK_H
+#define SFT_CHECKPOINT_DISK_H
+
+#include "base/error.h"
+#include <sft/types.h>
+
+typedef intptr_t sft__disk;
+#define SFT__DISK_NONE ((sft__disk)-1)
+
+typedef struct sft__disk_fact {
+    bool exists;
+    bool folder;
+    bool regular;
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t device;
+} sft__disk_fact;
+
+/* Opens for reading and writing, made empty if it is not there; contents stay. *out: SFT__DISK_NONE
+ * on failure. */
+sft_status sft__disk_open(const char *path, sft__disk *out, sft_error *err);
+/* The same, held by this process alone until closed: SFT_E_STATE if another one has it. Where the
+ * file system knows no locks, nobody is kept out. */
+sft_status sft__disk_open_locked(const char *path, sft__disk *out, sft_error *err);
+void sft__disk_close(sft__disk disk); /* SFT__DISK_NONE is fine */
+/* Gives the file its size, and its blocks where the file system can. May be called again. */
+sft_status sft__disk_reserve(sft__disk disk, const char *path, uint64_t size, sft_error *err);
+sft_status sft__disk_cut(sft__disk disk, const char *path, uint64_t size, sft_error *err);
+sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, const void *data,
+                           size_t size, sft_error *err);
+sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
+                          size_t size, sft_error *err);
+sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err);
+/* Starts writing to the disk what was written to the range; a hint. */
+void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size);
+
+/* Follows links. Nothing there is no error. */
+sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err);
+/* Of a descriptor of the C library. */
+sft_status sft__disk_stat_fd(int fd, const char *path, sft__disk_fact *fact, sft_error *err);
+
+sft_status sft__disk_make_folder(const char *path, sft_error *err); /* one that is there is fine */
+sft_status sft__disk_rename(const char *from, const char *to,
+                            sft_error *err); /* replaces a file, or an empty folder */
+sft_status sft__disk_remove(const char *path, sft_error *err); /* a file; none is fine */
+bool sft__disk_remove_folder(const char *path);                /* if it is empty */
+sft_status sft__disk_sync_folder(const char *path, sft_error *err);
+
+/* Entries of a folder, in any order; in folder_posix.c, folder_win.c. */
+typedef sft_status (*sft__disk_visit)(void *ctx, const char *name, size_t len, sft_error *err);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/disk_posix.c - see disk.h. Locks are flock's: they end with the process that holds
+ * them, however it ends.
+ */
+#ifndef _WIN32
+#include "checkpoint/disk.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef O_CLOEXEC
+#define O_CLOEXEC 0
+#endif
+
+sft_status sft__disk_open(const char *path, sft__disk *out, sft_error *err) {
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    *out = fd < 0 ? SFT__DISK_NONE : fd;
+    return fd < 0 ? sft__fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path) : SFT_OK;
+}
+
+sft_status sft__disk_open_locked(const char *path, sft__disk *out, sft_error *err) {
+    SFT_TRY(sft__disk_open(path, out, err));
+    while (flock((int)*out, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) {
+            sft__disk_close(*out);
+            *out = SFT__DISK_NONE;
+            return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
+                             path);
+        }
+        if (errno != EINTR) {
+            break;
+        }
+    }
+    return SFT_OK;
+}
+
+void sft__disk_close(sft__disk disk) {
+    if (disk != SFT__DISK_NONE) {
+        (void)close((int)disk);
+    }
+}
+
+/* Growing past the limit of the process would not only fail, but raise a signal. */
+static bool may_grow(uint64_t size) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           size <= (uint64_t)limit.rlim_cur;
+}
+
+sft_status sft__disk_reserve(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
+    struct stat st;
+    if (!may_grow(size)) {
+        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot make \"%.200s\" %llu bytes long", path,
+                             (unsigned long long)size);
+    }
+    if (size == 0) {
+        return sft__disk_cut(disk, path, 0, err);
+    }
+#ifdef __linux__
+    while (fallocate((int)disk, 0, 0, (off_t)size) != 0) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
+            break;
+        }
+        if (errno != EINTR) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%.200s\"",
+                                 (unsigned long long)size, path);
+        }
+    }
+#endif
+    if (fstat((int)disk, &st) != 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot read the size of \"%.200s\"", path);
+    }
+    return (uint64_t)st.st_size == size ? SFT_OK : sft__disk_cut(disk, path, size, err);
+}
+
+sft_status sft__disk_cut(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
+    while (ftruncate((int)disk, (off_t)size) != 0) {
+        if (errno != EINTR) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot make \"%.200s\" %llu bytes long",
+                                 path, (unsigned long long)size);
+        }
+    }
+    return SFT_OK;
+}
+
+sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, const void *data,
+                           size_t size, sft_error *err) {
+    const uint8_t *at = data;
+    while (size > 0) {
+        const ssize_t n = pwrite((int)disk, at, size, (off_t)offset);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return sft__fail_sys(err, SFT_E_IO, n < 0 ? errno : EIO, "cannot write \"%.200s\"",
+                                 path);
+        }
+        at += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
+                          size_t size, sft_error *err) {
+    uint8_t *at = data;
+    while (size > 0) {
+        const ssize_t n = pread((int)disk, at, size, (off_t)offset);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? sft__fail_sys(err, SFT_E_IO, errno, "cannot read \"%.200s\"", path)
+                         : sft__fail_at(err, SFT_E_TRUNCATED, offset, "\"%.200s\" ends too early",
+                                        path);
+        }
+        at += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
+    while (fsync((int)disk) != 0) {
+        if (errno != EINTR) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot flush \"%.200s\"", path);
+        }
+    }
+    return SFT_OK;
+}
+
+void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size) {
+#ifdef __linux__
+    (void)sync_file_range((int)disk, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)disk;
+    (void)offset;
+    (void)size;
+#endif
+}
+
+static void tell(const struct stat *st, sft__disk_fact *fact) {
+    fact->exists = true;
+    fact->folder = S_ISDIR(st->st_mode);
+    fact->regular = S_ISREG(st->st_mode);
+    fact->size = (uint64_t)st->st_size;
+#ifdef __APPLE__
+    fact->mtime_ns = (int64_t)st->st_mtimespec.tv_sec * 1000000000 + st->st_mtimespec.tv_nsec;
+#else
+    fact->mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+#endif
+    fact->device = (uint64_t)st->st_dev;
+}
+
+sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err) {
+    struct stat st;
+    memset(fact, 0, sizeof *fact);
+    if (stat(path, &st) != 0) {
+        return errno == ENOENT || errno == ENOTDIR
+                   ? SFT_OK
+                   : sft__fail_sys(err, SFT_E_IO, errno, "cannot look at \"%.200s\"", path);
+    }
+    tell(&st, fact);
+    return SFT_OK;
+}
+
+sft_status sft__disk_stat_fd(int fd, const char *path, sft__disk_fact *fact, sft_error *err) {
+    struct stat st;
+    memset(fact, 0, sizeof *fact);
+    if (fstat(fd, &st) != 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at \"%.200s\"", path);
+    }
+    tell(&st, fact);
+    return SFT_OK;
+}
+
+sft_status sft__disk_make_folder(const char *path, sft_error *err) {
+    sft__disk_fact fact;
+    if (mkdir(path, 0777) == 0) {
+        return SFT_OK;
+    }
+    const int cause = errno;
+    if (cause == EEXIST) {
+        SFT_TRY(sft__disk_stat(path, &fact, err));
+        if (fact.folder) {
+            return SFT_OK;
+        }
+    }
+    return sft__fail_sys(err, SFT_E_IO, cause, "cannot make the folder \"%.200s\"", path);
+}
+
+sft_status sft__disk_rename(const char *from, const char *to, sft_error *err) {
+    if (rename(from, to) != 0) {
+        return sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno, "cannot put \"%.200s\" in place", to);
+    }
+    return SFT_OK;
+}
+
+sft_status sft__disk_remove(const char *path, sft_error *err) {
+    if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot remove \"%.200s\"", path);
+    }
+    return SFT_OK;
+}
+
+bool sft__disk_remove_folder(const char *path) {
+    return rmdir(path) == 0;
+}
+
+sft_status sft__disk_sync_folder(const char *path, sft_error *err) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (fd < 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);
+    }
+    const bool bad =
+        fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP; /* some file systems cannot */
+    const int cause = errno;
+    (void)close(fd);
+    return bad ? sft__fail_sys(err, SFT_E_IO, cause, "cannot flush the folder \"%.200s\"", path)
+               : SFT_OK;
+}
+#endif
