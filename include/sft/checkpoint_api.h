@@ -6,8 +6,8 @@
 #ifndef SFT_CHECKPOINT_API_H
 #define SFT_CHECKPOINT_API_H
 
+#include <sft/checkpoint_open.h>
 #include <sft/job.h>
-#include <sft/layout_set.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +56,27 @@ typedef struct sft_checkpoint_api {
     void (*job_key)(const sft_job *, uint8_t[32]);
     sft_status (*job_run)(const sft_job *, const char *, const sft_job_run_options *, sft_job_result *,
                           sft_error *);
+    /* sft/checkpoint_open.h */
+    const char *(*checkpoint_kind_name)(uint32_t);
+    const char *(*checkpoint_kind_title)(uint32_t);
+    sft_status (*checkpoint_detect)(const char *, uint32_t *, sft_error *);
+    sft_status (*checkpoint_open)(sft_checkpoint **, const char *, const sft_checkpoint_options *,
+                                  sft_error *);
+    void (*checkpoint_close)(sft_checkpoint *);
+    uint32_t (*checkpoint_kind_of)(const sft_checkpoint *);
+    const sft_rank_part *(*checkpoint_ranks)(const sft_checkpoint *, size_t *);
+    sft_status (*checkpoint_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **, uint64_t *,
+                                       size_t *, sft_error *);
+    const char *(*checkpoint_layout_path)(const sft_checkpoint *);
+    sft_status (*checkpoint_join_ranks)(sft_catalog **, const sft_checkpoint *, const sft_open_options *,
+                                        sft_error *);
+    sft_status (*checkpoint_take_whole)(sft_catalog **, sft_checkpoint *, const sft_open_options *,
+                                        sft_error *);
+    sft_status (*checkpoint_verify)(const sft_checkpoint *, const sft_control *, uint64_t *, sft_error *);
+    sft_status (*resume_find)(sft_resume **, const char *, const sft_checkpoint_options *, sft_error *);
+    const sft_resume_step *(*resume_at)(const sft_resume *, size_t);
+    const sft_resume_step *(*resume_chosen)(const sft_resume *);
+    void (*resume_free)(sft_resume *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

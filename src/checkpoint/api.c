@@ -34,6 +34,22 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .job_total = sft_job_total,
         .job_key = sft_job_key,
         .job_run = sft_job_run,
+        .checkpoint_kind_name = sft_checkpoint_kind_name,
+        .checkpoint_kind_title = sft_checkpoint_kind_title,
+        .checkpoint_detect = sft_checkpoint_detect,
+        .checkpoint_open = sft_checkpoint_open,
+        .checkpoint_close = sft_checkpoint_close,
+        .checkpoint_kind_of = sft_checkpoint_kind_of,
+        .checkpoint_ranks = sft_checkpoint_ranks,
+        .checkpoint_find_part = sft_checkpoint_find_part,
+        .checkpoint_layout_path = sft_checkpoint_layout_path,
+        .checkpoint_join_ranks = sft_checkpoint_join_ranks,
+        .checkpoint_take_whole = sft_checkpoint_take_whole,
+        .checkpoint_verify = sft_checkpoint_verify,
+        .resume_find = sft_resume_find,
+        .resume_at = sft_resume_at,
+        .resume_chosen = sft_resume_chosen,
+        .resume_free = sft_resume_free,
     };
     return &api;
 }

@@ -59,8 +59,15 @@ static sft_status source_index(sft__assembly *a, size_t which, uint32_t source, 
         sft_file file;
         SFT_TRY(lend(a, s, slot));
         sft_zero(&file, sizeof file);
+        for (size_t i = 0; i < sft_catalog_file_count(a->catalogs[which]); i++) {
+            if (sft_catalog_file_at(a->catalogs[which], i)->source == source) {
+                file = *sft_catalog_file_at(a->catalogs[which], i);
+                break;
+            }
+        }
         file.path = sft_source_name(s);
         file.size = sft_source_size(s);
+        file.has_metadata = 0;
         file.source = *slot;
         SFT_TRY(sft_builder_add_file(a->builder, &file, &file_index, a->err));
     }

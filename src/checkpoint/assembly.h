@@ -60,4 +60,16 @@ sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *
 sft_status sft__assembly_add(sft__assembly *a, size_t which, const sft_tensor *like, const uint64_t *shape,
                              size_t rank);
 
+/* sft_checkpoint_join, and a source of the result's that nothing reads: closed with it, it may close what the
+ * result borrows. keeper: NULL for none; taken over in every case. */
+typedef struct sft__join {
+    const sft_rank_part *parts;
+    size_t count;
+    sft_layout_find find;
+    void *ctx;
+} sft__join;
+sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,
+                                        const sft_open_options *options, sft_source *keeper,
+                                        sft_error *err);
+
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/folder_posix.c - the entries of a folder. Read checkpoint/layout_set.h first.
+ * checkpoint/folder_posix.c - the entries of a folder, and files below it. Read checkpoint/space.h
+ * first.
  */
 #ifndef _WIN32
 #include "base/error.h"
-#include "checkpoint/layout_set.h"
+#include "checkpoint/space.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 bool sft__ck_is_folder(const char *path) {
@@ -33,6 +35,46 @@ sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_
         }
     }
     (void)closedir(d);
+    return status;
+}
+
+/* Both paths without their links: one must begin with the other. */
+static sft_status open_resolved(const char *folder, const char *file, const char *name,
+                                const sft_allocator *allocator, sft_source **out, sft_error *err) {
+    const size_t len = strlen(folder);
+    const bool root = len == 1; /* "/" */
+    if (strncmp(file, folder, len) != 0 || (!root && file[len] != '/')) {
+        return sft__fail(err, SFT_E_PATH, "%s is a link out of its folder", name);
+    }
+    return sft_source_open(out, file, SFT_ACCESS_READ, allocator, err);
+}
+
+sft_status sft__ck_open_below(const char *folder, const char *name, const sft_allocator *allocator,
+                              sft_source **out, bool *missing, sft_error *err) {
+    const size_t a = strlen(folder);
+    const size_t b = strlen(name);
+    sft_status status;
+    *out = NULL;
+    *missing = false;
+    char *const path = sft__alloc(allocator, a + b + 2);
+    if (path == NULL) {
+        return sft__fail_nomem(err, a + b + 2);
+    }
+    memcpy(path, folder, a);
+    path[a] = '/';
+    memcpy(path + a + 1, name, b + 1);
+    char *const real_folder = realpath(folder, NULL);
+    char *const real_file = realpath(path, NULL);
+    if (real_folder == NULL || real_file == NULL) {
+        *missing = errno == ENOENT || errno == ENOTDIR;
+        status = sft__fail_sys(err, *missing ? SFT_E_SHARD_MISSING : SFT_E_IO, errno,
+                               "cannot open %s", path);
+    } else {
+        status = open_resolved(real_folder, real_file, name, allocator, out, err);
+    }
+    free(real_folder);
+    free(real_file);
+    sft__free(allocator, path, a + b + 2);
     return status;
 }
 #endif

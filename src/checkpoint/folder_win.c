@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/folder_win.c - the entries of a folder. Read checkpoint/layout_set.h first.
+ * checkpoint/folder_win.c - the entries of a folder, and files below it. Read checkpoint/space.h
+ * first.
  */
 #ifdef _WIN32
 #include "base/error.h"
-#include "checkpoint/layout_set.h"
+#include "checkpoint/space.h"
 #include <windows.h>
 
 /* UTF-8 as Windows wants it; `room` characters. False: no such text, or too long. */
@@ -47,6 +48,54 @@ sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_
         }
     } while (status == SFT_OK && FindNextFileW(h, &found));
     (void)FindClose(h);
+    return status;
+}
+
+/* No part of the name may be a link or a junction. */
+static sft_status refuse_links(const char *path, bool *missing, sft_error *err) {
+    wchar_t wide[4096];
+    if (!widen(path, L"", wide, 4096)) {
+        return sft__fail(err, SFT_E_PATH, "path is no UTF-8, or too long");
+    }
+    const DWORD attributes = GetFileAttributesW(wide);
+    if (attributes == INVALID_FILE_ATTRIBUTES) {
+        const DWORD why = GetLastError();
+        *missing = why == ERROR_FILE_NOT_FOUND || why == ERROR_PATH_NOT_FOUND;
+        return sft__fail_sys(err, *missing ? SFT_E_SHARD_MISSING : SFT_E_IO, (int32_t)why,
+                             "cannot open %s", path);
+    }
+    if ((attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0) {
+        return sft__fail(err, SFT_E_PATH, "%s is a link", path);
+    }
+    return SFT_OK;
+}
+
+sft_status sft__ck_open_below(const char *folder, const char *name, const sft_allocator *allocator,
+                              sft_source **out, bool *missing, sft_error *err) {
+    const size_t a = strlen(folder);
+    const size_t b = strlen(name);
+    *out = NULL;
+    *missing = false;
+    char *const path = sft__alloc(allocator, a + b + 2);
+    if (path == NULL) {
+        return sft__fail_nomem(err, a + b + 2);
+    }
+    memcpy(path, folder, a);
+    path[a] = '/';
+    memcpy(path + a + 1, name, b + 1);
+    sft_status status = SFT_OK;
+    for (size_t i = a + 1; i <= a + 1 + b && status == SFT_OK; i++) {
+        const char c = path[i];
+        if (c == '/' || c == '\0') {
+            path[i] = '\0';
+            status = refuse_links(path, missing, err);
+            path[i] = c;
+        }
+    }
+    if (status == SFT_OK) {
+        status = sft_source_open(out, path, SFT_ACCESS_READ, allocator, err);
+    }
+    sft__free(allocator, path, a + b + 2);
     return status;
 }
 #endif

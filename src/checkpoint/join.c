@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/join.c - the whole out of what many ranks hold: for each tensor its layout, for each part of it
- * one holder, for each box of the part a piece. Read checkpoint/assembly.h first.
+ * checkpoint/join.c - the whole out of what many ranks hold: for each tensor its layout, for each
+ * part of it one holder, for each box of the part a piece. Read checkpoint/assembly.h first.
  */
 #include "base/checked.h"
 #include "base/error.h"
@@ -9,12 +9,22 @@
 #include "checkpoint/assembly.h"
 #include <stdlib.h>
 
+#define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
+#define MAX_REST 65536u   /* boxes that are left over while a hole is looked for */
+
 /* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
 typedef struct joined_name {
     const char *name;
     size_t len;
     size_t first; /* of the parts */
 } joined_name;
+
+/* Ranks that cut the tensor at hand by one layout. Several pipeline stages may each have all of it.
+ */
+typedef struct group {
+    const sft_layout *layout;
+    size_t base; /* of its parts in `holder` */
+} group;
 
 typedef struct joining {
     sft__assembly assembly;
@@ -30,19 +40,25 @@ typedef struct joining {
     size_t name_count;
     size_t name_room;
     sft__strmap map;
-    size_t *holder; /* of each part of the tensor at hand: position in `parts` + 1; 0: none */
+    size_t *holder; /* of each part of the tensor at hand, group after group: position in `parts` +
+                       1; 0: none */
     size_t holder_room;
+    group *groups;
+    size_t group_count;
+    size_t group_room;
 } joining;
 
 /* The tensor at hand. */
 typedef struct subject {
-    const sft_tensor *like; /* as its first rank has it */
-    const sft_layout *layout;
+    const sft_tensor *like;          /* as its first rank has it */
+    const sft_layout *layout;        /* of the group at hand */
+    size_t base;                     /* where the group's holders begin */
     uint64_t shape[SFT_LAYOUT_RANK]; /* of the full tensor */
     size_t dims;
 } subject;
 
-static sft_status fail_on(const joining *j, const sft_tensor *t, sft_status status, const char *what) {
+static sft_status fail_on(const joining *j, const sft_tensor *t, sft_status status,
+                          const char *what) {
     return sft__fail_tensor(j->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
 }
 
@@ -107,15 +123,18 @@ static sft_status collect_names(joining *j) {
 
 static sft_status disagree(const joining *j, const sft_tensor *t, size_t part, const char *what) {
     return sft__fail_tensor(j->err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
-                            "rank %llu has another %s", (unsigned long long)j->parts[part].rank, what);
+                            "rank %llu has another %s", (unsigned long long)j->parts[part].rank,
+                            what);
 }
 
 /* A rank's tensor must be what the layout says of that rank. */
-static sft_status check_local(const joining *j, const subject *s, const sft_tensor *t, size_t part) {
+static sft_status check_local(const joining *j, const subject *s, const sft_tensor *t,
+                              size_t part) {
     uint64_t local[SFT_LAYOUT_RANK];
     sft_error why;
     const uint64_t rank = j->parts[part].rank;
-    const sft_status status = sft_layout_local_shape(s->layout, s->shape, s->dims, rank, local, &why);
+    const sft_status status =
+        sft_layout_local_shape(s->layout, s->shape, s->dims, rank, local, &why);
     const size_t dims = sft_layout_is_flat(s->layout) ? 1 : s->dims;
     if (status != SFT_OK) {
         return fail_on(j, t, status, why.message);
@@ -129,20 +148,25 @@ static sft_status check_local(const joining *j, const subject *s, const sft_tens
     return SFT_OK;
 }
 
-static sft_status clear_holders(joining *j, const subject *s) {
-    const uint64_t parts = sft_layout_part_count(s->layout);
-    size_t wanted;
-    if (!sft__size_from_u64(parts, &wanted) ||
-        !sft__grow(j->allocator, &j->holder, &j->holder_room, wanted, sizeof *j->holder)) {
+static sft_status clear_holders(joining *j) {
+    size_t wanted = 0;
+    for (size_t i = 0; i < j->group_count; i++) {
+        size_t parts;
+        j->groups[i].base = wanted;
+        if (!sft__size_from_u64(sft_layout_part_count(j->groups[i].layout), &parts) ||
+            !sft__add_size(wanted, parts, &wanted)) {
+            return sft__fail_nomem(j->err, SIZE_MAX);
+        }
+    }
+    if (!sft__grow(j->allocator, &j->holder, &j->holder_room, wanted, sizeof *j->holder)) {
         return sft__fail_nomem(j->err, wanted);
     }
     memset(j->holder, 0, wanted * sizeof *j->holder);
     return SFT_OK;
 }
 
-/* For each part the rank that has read least so far, the first of equals. */
+/* For each part of the group the rank that has read least so far, the first of equals. */
 static sft_status find_holders(joining *j, const subject *s) {
-    SFT_TRY(clear_holders(j, s));
     for (size_t i = 0; i < j->count; i++) {
         uint64_t part;
         const sft_tensor *t;
@@ -155,9 +179,59 @@ static sft_status find_holders(joining *j, const subject *s) {
         }
         SFT_TRY(check_local(j, s, t, i));
         SFT_TRY(sft_layout_part(s->layout, j->parts[i].rank, &part, j->err));
-        size_t *const holder = &j->holder[part];
+        size_t *const holder = &j->holder[s->base + part];
         if (*holder == 0 || j->load[i] < j->load[*holder - 1]) {
             *holder = i + 1;
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status add_group(joining *j, const sft_layout *layout) {
+    if (!sft__grow(j->allocator, &j->groups, &j->group_room, j->group_count + 1,
+                   sizeof *j->groups)) {
+        return sft__fail_nomem(j->err, (j->group_count + 1) * sizeof *j->groups);
+    }
+    j->groups[j->group_count].layout = layout;
+    j->groups[j->group_count++].base = 0;
+    return SFT_OK;
+}
+
+static bool is_grouped(const joining *j, uint64_t rank) {
+    for (size_t i = 0; i < j->group_count; i++) {
+        if (sft_layout_holds(j->groups[i].layout, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranks that have the tensor and are not of the first one's layout: of another stage. */
+static sft_status find_groups(joining *j, const subject *s, size_t first) {
+    j->group_count = 0;
+    SFT_TRY(add_group(j, s->layout));
+    for (size_t i = first + 1; i < j->count; i++) {
+        const sft_tensor *const t =
+            sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
+        uint64_t shape[SFT_LAYOUT_RANK];
+        const sft_layout *layout = NULL;
+        if (t == NULL || is_grouped(j, j->parts[i].rank)) {
+            continue;
+        }
+        size_t dims = t->rank;
+        for (size_t d = 0; d < dims && d < SFT_LAYOUT_RANK; d++) {
+            shape[d] = t->shape[d];
+        }
+        SFT_TRY(j->find(j->ctx, t, j->parts[i].rank, &layout, shape, &dims, j->err));
+        if (t->dtype->id != s->like->dtype->id) {
+            return disagree(j, t, i, "dtype");
+        }
+        if (dims != s->dims || memcmp(shape, s->shape, dims * sizeof *shape) != 0) {
+            return disagree(j, t, i, "shape of the full tensor");
+        }
+        if (layout != NULL && sft_layout_holds(layout, j->parts[i].rank) &&
+            !sft_layout_is_flat(layout)) {
+            SFT_TRY(add_group(j, layout));
         }
     }
     return SFT_OK;
@@ -198,9 +272,9 @@ static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
                             (unsigned long long)rank);
 }
 
-/* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart, and their
- * elements are as many as the tensor's. Sorted by dimension 0, only neighbours that reach into each other
- * there are compared. */
+/* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart,
+ * and their elements are as many as the tensor's. Sorted by dimension 0, only neighbours that reach
+ * into each other there are compared. */
 typedef struct one_box {
     const uint64_t *start;
     const uint64_t *count;
@@ -221,6 +295,78 @@ static bool overlap(const one_box *a, const one_box *b, size_t dims) {
     return true;
 }
 
+/* What is left of the tensor when the boxes are taken out, as boxes: one of them is named. */
+typedef struct rest {
+    const joining *j;
+    uint64_t *numbers; /* start and count of each */
+    size_t count;
+    size_t room;
+    size_t dims;
+} rest;
+
+static bool push_rest(rest *r, const uint64_t *start, const uint64_t *count) {
+    if (r->count >= MAX_REST ||
+        !sft__grow(r->j->allocator, &r->numbers, &r->room, (r->count + 1) * (2 * r->dims + 1),
+                   sizeof *r->numbers)) {
+        return false;
+    }
+    memcpy(r->numbers + r->count * 2 * r->dims, start, r->dims * sizeof *start);
+    memcpy(r->numbers + r->count++ * 2 * r->dims + r->dims, count, r->dims * sizeof *count);
+    return true;
+}
+
+/* Box number i without `box`: along each dimension what lies below and above of it. */
+static bool take_out(rest *r, size_t i, const one_box *box) {
+    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK];
+    memcpy(start, r->numbers + i * 2 * r->dims, r->dims * sizeof *start);
+    memcpy(count, r->numbers + i * 2 * r->dims + r->dims, r->dims * sizeof *count);
+    r->count--;
+    memmove(r->numbers + i * 2 * r->dims, r->numbers + r->count * 2 * r->dims,
+            2 * r->dims * sizeof *r->numbers);
+    for (size_t d = 0; d < r->dims; d++) {
+        const uint64_t end = start[d] + count[d];
+        const uint64_t low = box->start[d] > start[d] ? box->start[d] : start[d];
+        const uint64_t box_end = box->start[d] + box->count[d];
+        const uint64_t high = box_end < end ? box_end : end;
+        count[d] = low - start[d];
+        if (count[d] != 0 && !push_rest(r, start, count)) {
+            return false;
+        }
+        const uint64_t from = start[d];
+        start[d] = high;
+        count[d] = end - high;
+        if (count[d] != 0 && !push_rest(r, start, count)) {
+            return false;
+        }
+        start[d] = low > from ? low : from;
+        count[d] = high - low;
+    }
+    return true;
+}
+
+static sft_status name_hole(const joining *j, const subject *s, const one_box *boxes,
+                            size_t count) {
+    const uint64_t zero[SFT_LAYOUT_RANK] = {0};
+    rest r = {j, NULL, 0, 0, s->dims};
+    char text[160] = "";
+    bool ok = push_rest(&r, zero, s->shape);
+    for (size_t i = 0; i < count && ok; i++) {
+        for (size_t k = r.count; k-- > 0 && ok;) {
+            const one_box left = {r.numbers + k * 2 * r.dims, r.numbers + k * 2 * r.dims + r.dims};
+            if (overlap(&left, &boxes[i], s->dims)) {
+                ok = take_out(&r, k, &boxes[i]);
+            }
+        }
+    }
+    if (ok && r.count != 0) {
+        describe_box(text, sizeof text, r.numbers, r.numbers + r.dims, r.dims);
+    }
+    sft__free(j->allocator, r.numbers, r.room * sizeof *r.numbers);
+    return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
+                            "no file holds the box %s",
+                            text[0] != '\0' ? text : "(one of very many)");
+}
+
 static sft_status check_tiling(const joining *j, const subject *s, one_box *boxes, size_t count) {
     uint64_t wanted = 1;
     uint64_t held = 0;
@@ -236,20 +382,17 @@ static sft_status check_tiling(const joining *j, const subject *s, one_box *boxe
             n *= boxes[i].count[d];
         }
         held += n;
-        for (size_t k = i + 1; k < count && (s->dims == 0 || boxes[k].start[0] <
-                                                                 boxes[i].start[0] + boxes[i].count[0]);
+        for (size_t k = i + 1;
+             k < count &&
+             (s->dims == 0 || boxes[k].start[0] < boxes[i].start[0] + boxes[i].count[0]);
              k++) {
             if (overlap(&boxes[i], &boxes[k], s->dims)) {
-                return fail_on(j, s->like, SFT_E_OVERLAP, "two boxes overlap without being replicas");
+                return fail_on(j, s->like, SFT_E_OVERLAP,
+                               "two boxes overlap without being replicas");
             }
         }
     }
-    if (held != wanted) {
-        return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                                "the boxes hold %llu of %llu elements", (unsigned long long)held,
-                                (unsigned long long)wanted);
-    }
-    return SFT_OK;
+    return held == wanted ? SFT_OK : name_hole(j, s, boxes, count);
 }
 
 static sft_status check_boxes(const joining *j, const subject *s) {
@@ -266,10 +409,10 @@ static sft_status check_boxes(const joining *j, const subject *s) {
     for (size_t i = 0; i < parts && status == SFT_OK; i++) {
         uint64_t shards = 0;
         const sft_shard shard = {room + n * numbers, room + n * numbers + s->dims, local};
-        if (j->holder[i] == 0) {
+        if (j->holder[s->base + i] == 0) {
             continue;
         }
-        const uint64_t rank = j->parts[j->holder[i] - 1].rank;
+        const uint64_t rank = j->parts[j->holder[s->base + i] - 1].rank;
         status = sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
         if (status == SFT_OK && shards != 0) {
             status = sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
@@ -302,7 +445,8 @@ static sft_status take_part(joining *j, const subject *s, size_t which) {
             for (size_t d = 0; d < s->dims; d++) {
                 n *= count[d];
             }
-            SFT_TRY(sft__assembly_run(&j->assembly, which, t, local[0], n, count, start, (uint32_t)s->dims));
+            SFT_TRY(sft__assembly_run(&j->assembly, which, t, local[0], n, count, start,
+                                      (uint32_t)s->dims));
         } else {
             SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
         }
@@ -311,35 +455,164 @@ static sft_status take_part(joining *j, const subject *s, size_t which) {
     return SFT_OK;
 }
 
-/* A rank of each part without a holder, to name its box. */
-static sft_status check_missing(const joining *j, const subject *s) {
-    for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
-        uint64_t rank;
-        uint64_t part;
-        SFT_TRY(sft_layout_rank_at(s->layout, i, &rank, j->err));
-        SFT_TRY(sft_layout_part(s->layout, rank, &part, j->err));
-        if (j->holder[part] == 0) {
-            SFT_TRY(missing(j, s, rank));
+/* ---------------------------------------------------------------- a box from another stage */
+
+static void select_group(const joining *j, subject *s, size_t which) {
+    s->layout = j->groups[which].layout;
+    s->base = j->groups[which].base;
+}
+
+static uint64_t volume(const uint64_t *count, size_t dims) {
+    uint64_t n = 1;
+    for (size_t d = 0; d < dims; d++) {
+        n *= count[d]; /* at most the elements of the tensor */
+    }
+    return n;
+}
+
+/* What part `which` of a group's holder has of the box: added as pieces where `take`, its elements
+ * counted. */
+static sft_status from_part(joining *j, const subject *s, size_t which, const uint64_t *box,
+                            bool take, uint64_t *elements) {
+    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
+    const sft_shard shard = {start, count, local};
+    const sft_tensor *const t =
+        sft_catalog_find(j->parts[which].catalog, s->like->name, s->like->name_len);
+    const uint64_t rank = j->parts[which].rank;
+    uint64_t shards = 0;
+    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    for (uint64_t i = 0; i < shards; i++) {
+        bool apart = false;
+        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        for (size_t d = 0; d < s->dims; d++) {
+            const uint64_t low = start[d] > box[d] ? start[d] : box[d];
+            const uint64_t end = start[d] + count[d];
+            const uint64_t box_end = box[d] + box[s->dims + d];
+            const uint64_t high = end < box_end ? end : box_end;
+            apart = apart || low >= high;
+            local[d] += low - start[d];
+            start[d] = low;
+            count[d] = high - low;
+        }
+        if (apart) {
+            continue;
+        }
+        *elements += volume(count, s->dims);
+        if (take) {
+            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
         }
     }
     return SFT_OK;
 }
 
-static sft_status take_cut(joining *j, const subject *s, size_t which) {
-    const uint64_t parts = sft_layout_part_count(s->layout);
+/* All that the group holds of the box. */
+static sft_status from_group(joining *j, subject *s, const uint64_t *box, bool take,
+                             uint64_t *elements) {
+    const size_t parts = (size_t)sft_layout_part_count(s->layout);
+    *elements = 0;
+    for (size_t i = 0; i < parts; i++) {
+        const size_t holder = j->holder[s->base + i];
+        if (holder != 0) {
+            SFT_TRY(from_part(j, s, holder - 1, box, take, elements));
+        }
+    }
+    return SFT_OK;
+}
+
+/* Each box of a part that nobody of its group has, out of one other group that has all of it. */
+static sft_status borrow_part(joining *j, subject *s, size_t own, uint64_t rank) {
+    uint64_t box[2 * SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
+    const sft_shard shard = {box, box + s->dims, local};
+    uint64_t shards = 0;
+    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    for (uint64_t i = 0; i < shards; i++) {
+        bool found = false;
+        select_group(j, s, own);
+        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        for (size_t g = 0; g < j->group_count && !found; g++) {
+            uint64_t elements;
+            if (g == own) {
+                continue;
+            }
+            select_group(j, s, g);
+            SFT_TRY(from_group(j, s, box, false, &elements));
+            if (elements == volume(box + s->dims, s->dims)) {
+                SFT_TRY(from_group(j, s, box, true, &elements));
+                found = true;
+            }
+        }
+        select_group(j, s, own);
+        if (!found) {
+            return missing(j, s, rank);
+        }
+    }
+    return SFT_OK;
+}
+
+/* The parts of the group at hand that have boxes and no holder: counted, or borrowed. */
+static sft_status missing_parts(joining *j, subject *s, size_t own, bool borrow, uint64_t *count) {
+    *count = 0;
+    for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
+        uint64_t rank, part;
+        uint64_t shards = 0;
+        SFT_TRY(sft_layout_rank_at(s->layout, i, &rank, j->err));
+        SFT_TRY(sft_layout_part(s->layout, rank, &part, j->err));
+        if (j->holder[s->base + part] != 0) {
+            continue;
+        }
+        SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+        *count += shards != 0;
+        if (borrow && shards != 0) {
+            SFT_TRY(borrow_part(j, s, own, rank));
+            j->holder[s->base + part] = BORROWED; /* replicas of it are not missing any more */
+        }
+    }
+    return SFT_OK;
+}
+
+/* The first group that lacks nothing, else the first one. */
+static sft_status choose_group(joining *j, subject *s, size_t *chosen) {
+    for (size_t g = 0; g < j->group_count; g++) {
+        uint64_t lacking;
+        select_group(j, s, g);
+        SFT_TRY(missing_parts(j, s, g, false, &lacking));
+        if (lacking == 0) {
+            *chosen = g;
+            return SFT_OK;
+        }
+    }
+    *chosen = 0;
+    select_group(j, s, 0);
+    return SFT_OK;
+}
+
+static sft_status check_shape(const joining *j, const subject *s) {
     sft_error why;
     const sft_status status = sft_layout_check(s->layout, s->shape, s->dims, &why);
-    if (status != SFT_OK) {
-        return fail_on(j, s->like, status, why.message);
+    return status != SFT_OK ? fail_on(j, s->like, status, why.message) : SFT_OK;
+}
+
+static sft_status take_cut(joining *j, subject *s, size_t which) {
+    size_t chosen;
+    uint64_t lacking;
+    SFT_TRY(check_shape(j, s));
+    SFT_TRY(find_groups(j, s, which));
+    SFT_TRY(clear_holders(j));
+    for (size_t g = 0; g < j->group_count; g++) {
+        select_group(j, s, g);
+        SFT_TRY(check_shape(j, s));
+        SFT_TRY(find_holders(j, s));
     }
-    SFT_TRY(find_holders(j, s));
-    SFT_TRY(check_missing(j, s));
+    SFT_TRY(choose_group(j, s, &chosen));
+    SFT_TRY(missing_parts(j, s, chosen, true, &lacking));
     if (sft_layout_is_boxes(s->layout)) {
         SFT_TRY(check_boxes(j, s));
     }
+    const uint64_t parts = sft_layout_part_count(s->layout);
     for (uint64_t i = 0; i < parts; i++) {
-        if (j->holder[i] != 0) {
-            SFT_TRY(take_part(j, s, j->holder[i] - 1));
+        const size_t holder = j->holder[s->base + i];
+        if (holder != 0 && holder != BORROWED) {
+            SFT_TRY(take_part(j, s, holder - 1));
         }
     }
     return sft__assembly_add(&j->assembly, which, s->like, s->shape, s->dims);
@@ -348,14 +621,16 @@ static sft_status take_cut(joining *j, const subject *s, size_t which) {
 /* Not cut: all ranks that have it must have the same. */
 static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
     for (size_t i = which + 1; i < j->count; i++) {
-        const sft_tensor *const t = sft_catalog_find(j->parts[i].catalog, like->name, like->name_len);
+        const sft_tensor *const t =
+            sft_catalog_find(j->parts[i].catalog, like->name, like->name_len);
         if (t == NULL) {
             continue;
         }
         if (t->dtype->id != like->dtype->id) {
             return disagree(j, t, i, "dtype");
         }
-        if (t->rank != like->rank || memcmp(t->shape, like->shape, t->rank * sizeof *t->shape) != 0) {
+        if (t->rank != like->rank ||
+            memcmp(t->shape, like->shape, t->rank * sizeof *t->shape) != 0) {
             return disagree(j, t, i, "shape");
         }
     }
@@ -379,7 +654,8 @@ static sft_status take_name(joining *j, const joined_name *n) {
 /* ---------------------------------------------------------------- metadata */
 
 static bool speaks_of_one_file(const char *key, size_t len) {
-    static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO", "DCP_VERSION"};
+    static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
+                                       "DCP_VERSION"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0) {
             return true;
@@ -445,22 +721,30 @@ static sft_status run(joining *j, const sft_open_options *options) {
     return j->name_count == 0 ? SFT_OK : take_metadata(j);
 }
 
-sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
-                               sft_layout_find find, void *ctx, const sft_open_options *options,
-                               sft_error *err) {
+sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,
+                                        const sft_open_options *options, sft_source *keeper,
+                                        sft_error *err) {
+    const size_t count = what->count;
+    uint32_t index;
     joining j;
     *out = NULL;
     if (count == 0 || count > UINT32_MAX) {
+        sft_source_close(keeper);
         return sft__fail(err, SFT_E_ARG, "no ranks to join");
     }
     memset(&j, 0, sizeof j);
     j.allocator = sft__allocator(options != NULL ? options->allocator : NULL);
-    j.parts = parts;
+    j.parts = what->parts;
     j.count = count;
-    j.find = find;
-    j.ctx = ctx;
+    j.find = what->find;
+    j.ctx = what->ctx;
     j.err = err;
     sft_status status = run(&j, options);
+    if (status == SFT_OK && keeper != NULL) {
+        status = sft_builder_add_source(j.assembly.builder, keeper, &index, err);
+        keeper = NULL;
+    }
+    sft_source_close(keeper);
     if (status == SFT_OK) {
         status = sft_builder_finish(out, j.assembly.builder, err);
     }
@@ -472,5 +756,13 @@ sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, si
     sft__free(j.allocator, j.load, count * sizeof *j.load);
     sft__free(j.allocator, j.names, j.name_room * sizeof *j.names);
     sft__free(j.allocator, j.holder, j.holder_room * sizeof *j.holder);
+    sft__free(j.allocator, j.groups, j.group_room * sizeof *j.groups);
     return status;
+}
+
+sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
+                               sft_layout_find find, void *ctx, const sft_open_options *options,
+                               sft_error *err) {
+    const sft__join what = {parts, count, find, ctx};
+    return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/layout_set.h"
 #include "layout/layout.h"
+#include "layout/strategy.h"
 
 #define RECENT_MESHES                                                                              \
     64u /* looked through for an equal one: more only makes the written form longer */
@@ -33,22 +34,29 @@ static bool take_u64(const sft__jnode *node, uint64_t *out) {
 
 /* ---------------------------------------------------------------- strategies */
 
-static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p, uint64_t first_rank,
+static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p, const sft_layout *layout,
                                 size_t *index, sft_error *err) {
     sft__lset_mesh *m;
     const char **names;
+    uint64_t *axes;
+    const bool by_number = sft__ms_ignores_axes(p);
+    const size_t count = by_number ? 1 : p->axis_count;
     const size_t recent = set->mesh_count > RECENT_MESHES ? set->mesh_count - RECENT_MESHES : 0;
+    SFT_TRY(sft__lset_take(set, &axes, count, sizeof *axes, err));
+    for (size_t i = 0; i < count; i++) {
+        axes[i] = by_number ? layout->devices : p->dev_matrix[i];
+    }
     for (size_t i = set->mesh_count; i-- > recent;) {
         const sft_mesh *const mesh = &set->meshes[i].mesh;
-        if (mesh->axis_count == p->axis_count && mesh->first_rank == first_rank &&
-            memcmp(mesh->axes, p->dev_matrix, p->axis_count * sizeof *mesh->axes) == 0) {
+        if (mesh->axis_count == count && mesh->first_rank == layout->first_rank &&
+            memcmp(mesh->axes, axes, count * sizeof *axes) == 0) {
             *index = i;
             return SFT_OK;
         }
     }
     SFT_TRY(sft__lset_add_mesh(set, &m, err));
-    SFT_TRY(sft__lset_take(set, &names, p->axis_count, sizeof *names, err));
-    for (size_t i = 0; i < p->axis_count; i++) { /* at most SFT_LAYOUT_AXES: the layout was made */
+    SFT_TRY(sft__lset_take(set, &names, count, sizeof *names, err));
+    for (size_t i = 0; i < count; i++) { /* at most SFT_LAYOUT_AXES: the layout was made */
         const char text[3] = {'d', (char)(i < 10 ? '0' + i : '0' + i / 10), (char)('0' + i % 10)};
         SFT_TRY(sft__lset_copy(set, &names[i], text, i < 10 ? 2 : 3, err));
     }
@@ -61,9 +69,9 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p, uint
     SFT_TRY(sft__lset_copy(set, &m->name, number + n, sizeof number - n, err));
     m->name_len = sizeof number - n;
     m->axis_names = names;
-    m->mesh.axes = p->dev_matrix;
-    m->mesh.axis_count = p->axis_count;
-    m->mesh.first_rank = first_rank;
+    m->mesh.axes = axes;
+    m->mesh.axis_count = count;
+    m->mesh.first_rank = layout->first_rank;
     *index = set->mesh_count - 1;
     return sft__lset_mesh_done(set, m, SFT_NO_OFFSET, err);
 }
@@ -119,7 +127,7 @@ static sft_status take_param(sft_layout_set *set, const sft_ms_param *p, sft_err
     if (status == SFT_OK) {
         e->name = p->name;
         e->name_len = p->name_len;
-        status = strategy_mesh(set, p, layout->first_rank, &e->mesh, err);
+        status = strategy_mesh(set, p, layout, &e->mesh, err);
     }
     if (status == SFT_OK) {
         status = strategy_cuts(set, e, layout, p, err);

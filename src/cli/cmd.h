@@ -80,6 +80,7 @@ typedef struct cli_opt {
 #define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
 #define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
 #define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
+#define CLI_WITH_RANKS 512u /* --layout, --step: cli_open() obeys (ranks.c) */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -110,9 +111,11 @@ extern const cli_command cli_cmd_fetch;
 extern const cli_command cli_cmd_get;
 extern const cli_command cli_cmd_hash;
 extern const cli_command cli_cmd_help;
+extern const cli_command cli_cmd_layout;
 extern const cli_command cli_cmd_ls;
 extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
+extern const cli_command cli_cmd_resume_point;
 extern const cli_command cli_cmd_scan;
 extern const cli_command cli_cmd_show;
 extern const cli_command cli_cmd_verify;
@@ -143,6 +146,8 @@ struct cli {
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
+    struct sft_layout_set **layouts; /* of ranks.c */
+    size_t layout_count;
 };
 
 /* ---------------------------------------------------------------- opt.c */

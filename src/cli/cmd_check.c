@@ -557,7 +557,7 @@ const cli_command cli_cmd_check = {
                 "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES |
-              CLI_WITH_IMPORT,
+              CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -540,7 +540,7 @@ const cli_command cli_cmd_cp = {
         "safetensors cp in.safetensors out.safetensors -r 'h.{}.{}=layers.{}.{}' --plan",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_IMPORT,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -560,7 +560,7 @@ const cli_command cli_cmd_diff = {
                 "safetensors diff -q a.safetensors b.safetensors && echo same",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT,
+              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

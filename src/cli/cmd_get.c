@@ -337,7 +337,7 @@ const cli_command cli_cmd_get = {
                 "safetensors get model.safetensors 'wte.weight[42]' -o - | od -t f4",
     .options = options,
     .common = CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT,
+              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -304,7 +304,7 @@ const cli_command cli_cmd_hash = {
                 "safetensors hash --content model/ merged.safetensors # the same weights?",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT,
+              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

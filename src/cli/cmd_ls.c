@@ -269,7 +269,8 @@ const cli_command cli_cmd_ls = {
                 "safetensors ls --filter '*.bias' --totals model.safetensors.index.json\n"
                 "safetensors ls --json model.safetensors | jq '.tensors[].name'",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_SIZES | CLI_WITH_IMPORT,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_SIZES | CLI_WITH_IMPORT |
+              CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -286,12 +286,22 @@ static void run(cli *c) {
     if (record != NULL && !parse_kinds(c, record, &kinds)) {
         return;
     }
+    if (record != NULL && (cli_flag(c, "same") || cli_flag(c, "replicas"))) {
+        cli_usage(c, "--record does not go with --same or --replicas");
+        return;
+    }
     if (record == NULL && (cli_flag(c, "manifest") || c->force)) {
         cli_usage(c, "--%s goes with --record", c->force ? "force" : "manifest");
         return;
     }
+    if (cli_flag(c, "same")) {
+        cli_verify_same(c);
+        return;
+    }
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
-        if (record != NULL) {
+        if (cli_flag(c, "replicas")) {
+            cli_verify_replicas(c, c->operands[i]);
+        } else if (record != NULL) {
             record_operand(c, c->operands[i], kinds);
         } else {
             verify(c, c->operands[i]);
@@ -302,6 +312,11 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_TEXT, "record", 0, "LIST",
                 "compute and record crc32c, sha256 or crc32c,sha256 of each tensor"),
+    CLI_OPT_FLAG("same", 0,
+                 "compare the operands with each other: the same weights in other files, or cut "
+                 "otherwise among ranks?"),
+    CLI_OPT_FLAG("replicas", 0,
+                 "of a checkpoint of many ranks: compare all copies of each part, byte by byte"),
     CLI_OPT_FLAG("manifest", 0,
                  "record beside the file, in PATH.digests.json, and leave the file alone"),
     CLI_OPT_END,
@@ -320,6 +335,9 @@ const cli_command cli_cmd_verify = {
                    "--record puts digests into a file that has none (-f: replaces them); the data "
                    "section stays as it "
                    "is. A folder or index means each of its files.\n\n"
+                   "--same looks at no digests: it computes the content hash of each operand (as "
+                   "hash --content) and says whether it is that of the first. --replicas compares "
+                   "what ranks hold twice.\n\n"
                    "The exit status is 0 only if every tensor was compared and is the same; 1 if "
                    "one is damaged, or if "
                    "there is nothing to compare with.\n\n"
@@ -330,10 +348,11 @@ const cli_command cli_cmd_verify = {
                    "recorded, tensors, where.",
     .examples = "safetensors verify --record crc32c model.safetensors # once\n"
                 "safetensors verify model.safetensors # later, as often as you like\n"
+                "safetensors verify --same model/ output/checkpoint --layout strategy/\n"
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_SIZES,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

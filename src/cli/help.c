@@ -76,8 +76,8 @@ static void overview(cli *c) {
                 "       safetensors COMMAND --help\n");
     title(c, o, "Commands");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
-        cli_printf(o, "  %-12s", cli_commands[i]->name);
-        wrap(o, cli_commands[i]->summary, 14, 14, HELP_COLUMNS);
+        cli_printf(o, "  %-13s", cli_commands[i]->name);
+        wrap(o, cli_commands[i]->summary, 15, 15, HELP_COLUMNS);
     }
     title(c, o, "Operands");
     cli_puts(o, "  ");

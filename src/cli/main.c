@@ -4,6 +4,7 @@
  * status. Read cmd.h first.
  */
 #include "cmd.h"
+#include "ranks.h"
 #include "sys.h"
 #include "url.h"
 #include <stdio.h>
@@ -25,6 +26,8 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_fetch,
     &cli_cmd_convert,
     &cli_cmd_scan,
+    &cli_cmd_layout,
+    &cli_cmd_resume_point,
     &cli_cmd_completion,
     &cli_cmd_help,
     NULL,
@@ -106,6 +109,7 @@ int main(int argc, char **argv) {
         cli_answer(&c, CLI_STOPPED);
     }
     cli_url_end(&c);
+    cli_ranks_end(&c);
     sft_pool_free(c.pool);
     free(c.values);
     free(c.operands);

@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "explain.h"
 #include "foreign.h"
+#include "ranks.h"
 #include "sys.h"
 #include "url.h"
 #include <string.h>
@@ -45,7 +46,12 @@ static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_cata
     if (cli_is_url(operand)) {
         return cli_url_open(c, operand, &options, out, err);
     }
-    const sft_status status = sft_catalog_open(out, operand, &options, err);
+    bool ranks;
+    sft_status status = cli_ranks_open_whole(c, operand, &options, out, &ranks, err);
+    if (ranks) {
+        return status;
+    }
+    status = sft_catalog_open(out, operand, &options, err);
     return status != SFT_OK ? cli_open_foreign(c, operand, status, out, foreign, err) : SFT_OK;
 }
 

@@ -13,4 +13,8 @@
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way);
 
+/* verify_same.c: --same over all operands, and --replicas of one. */
+void cli_verify_same(cli *c);
+void cli_verify_replicas(cli *c, const char *operand);
+
 #endif

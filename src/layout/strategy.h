@@ -71,6 +71,10 @@ sft_status sft__ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *
 /* After the last entry: prefixes, stages, the table of names. */
 sft_status sft__ms_finish(sft_ms_strategy *s, sft_error *err);
 
+/* Is it cut by optimizer sharding alone, and so by the numbers of the devices, not by axes of their
+ * matrix? The layout's mesh has one axis then. */
+bool sft__ms_ignores_axes(const sft_ms_param *p);
+
 sft_status sft__ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data, size_t size, sft_error *err);
 sft_status sft__ms_read_json(sft_ms_strategy *s, const char *text, size_t size, sft_error *err);
 

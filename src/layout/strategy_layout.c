@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * layout/strategy_layout.c - what a MindSpore parameter's entry means. Axis m of a tensor map counts from the
- * right end of the device matrix. Optimizer sharding cuts dimension 0 further, by axes that replicate, taken
- * from the right until their product is the wanted number (_construct_tensor_layout_for_opt_shard of
- * mindspore/parallel/_tensor.py); it is then simply one more factor of that dimension.
+ * layout/strategy_layout.c - what a MindSpore parameter's entry means. Axis m of a tensor map
+ * counts from the right end of the device matrix. Optimizer sharding cuts dimension 0 further, by
+ * axes that replicate, taken from the right until their product is the wanted number
+ * (_construct_tensor_layout_for_opt_shard of mindspore/parallel/_tensor.py); it is then simply one
+ * more factor of that dimension.
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include <sft/mindspore.h>
+#include "layout/strategy.h"
 
 #define MAX_FACTORS ((size_t)SFT_LAYOUT_AXES)
 
-static sft_status refuse(const sft_ms_param *p, sft_status status, const char *what, sft_error *err) {
+static sft_status refuse(const sft_ms_param *p, sft_status status, const char *what,
+                         sft_error *err) {
     return sft__fail_tensor(err, status, SFT_NO_OFFSET, p->name, p->name_len, "%s", what);
 }
 
@@ -21,7 +23,8 @@ static sft_status count_devices(const sft_ms_param *p, uint64_t *devices, sft_er
         return refuse(p, SFT_E_LIMIT, "more mesh axes or dimensions than a layout can have", err);
     }
     for (size_t i = 0; i < p->axis_count; i++) {
-        if (p->dev_matrix[i] == 0 || !sft__mul64(n, p->dev_matrix[i], &n) || n > UINT64_C(1) << 31) {
+        if (p->dev_matrix[i] == 0 || !sft__mul64(n, p->dev_matrix[i], &n) ||
+            n > UINT64_C(1) << 31) {
             return refuse(p, SFT_E_SCHEMA, "device matrix of no possible mesh", err);
         }
     }
@@ -47,16 +50,21 @@ static bool axis_is_used(const sft_ms_param *p, size_t axis) {
 }
 
 /* How many ways dimension 0 is cut further. */
-static sft_status opt_size(const sft_ms_param *p, uint64_t devices, uint64_t *size, sft_error *err) {
+static sft_status opt_size(const sft_ms_param *p, uint64_t devices, uint64_t *size,
+                           sft_error *err) {
     const uint64_t step = p->opt_shard_step > 0 ? (uint64_t)p->opt_shard_step : 0;
     if (p->opt_shard_size < -1) {
         return refuse(p, SFT_E_SCHEMA, "optimizer shard size below -1", err);
     }
-    if (p->opt_shard_size == -1) {
-        if (step == 0 || devices % step != 0) {
-            return refuse(p, SFT_E_SCHEMA, "optimizer shard step does not divide the devices", err);
+    if (step == 0 && p->opt_shard_size !=
+                         0) { /* MindSpore does not shard then, and takes the shape for sharded */
+        return refuse(p, SFT_E_SCHEMA, "optimizer shard size without a step", err);
+    }
+    if (p->opt_shard_size == -1) { /* all that the tensor map leaves */
+        *size = devices;
+        for (size_t i = 0; i < p->axis_count; i++) {
+            *size /= axis_is_used(p, i) ? p->dev_matrix[i] : 1;
         }
-        *size = devices / step;
         return SFT_OK;
     }
     *size = (uint64_t)p->opt_shard_size;
@@ -64,16 +72,44 @@ static sft_status opt_size(const sft_ms_param *p, uint64_t devices, uint64_t *si
 }
 
 /* With one replicated axis the group's step is what lies to the right of it. */
-static sft_status check_step(const sft_ms_param *p, size_t replicated, size_t axis, sft_error *err) {
+static sft_status check_step(const sft_ms_param *p, size_t replicated, size_t axis,
+                             sft_error *err) {
     uint64_t right = 1;
     for (size_t i = axis + 1; i < p->axis_count; i++) {
         right *= p->dev_matrix[i];
     }
     if (replicated == 1 && (p->opt_shard_step < 0 || right != (uint64_t)p->opt_shard_step)) {
         return sft__fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
-                                "optimizer shard step is %d, the mesh needs %llu", p->opt_shard_step,
-                                (unsigned long long)right);
+                                "optimizer shard step is %d, the mesh needs %llu",
+                                p->opt_shard_step, (unsigned long long)right);
     }
+    return SFT_OK;
+}
+
+/* A tensor that no axis cuts is sharded by device numbers, whatever the axes: device / step % size.
+ */
+bool sft__ms_ignores_axes(const sft_ms_param *p) {
+    for (size_t i = 0; i < p->axis_count; i++) {
+        if (p->dev_matrix[i] == 1) {
+            return false;
+        }
+    }
+    return p->map_at[p->dims] == 0 && p->axis_count > 0 && p->opt_shard_step > 0 &&
+           p->opt_shard_size != 0;
+}
+
+static sft_status shard_by_number(const sft_ms_param *p, uint64_t devices, uint64_t wanted,
+                                  opt_shard *out, sft_error *err) {
+    uint64_t group;
+    if (!sft__mul64((uint64_t)p->opt_shard_step, wanted, &group) || group == 0 ||
+        devices % group != 0) {
+        return refuse(p, SFT_E_SCHEMA, "optimizer shard size and step do not divide the devices",
+                      err);
+    }
+    sft_zero(&out->factors[0], sizeof out->factors[0]);
+    out->factors[0].divisor = (uint64_t)p->opt_shard_step;
+    out->factors[0].size = wanted;
+    out->count = 1;
     return SFT_OK;
 }
 
@@ -96,6 +132,9 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
     if (replicated == 0 || p->dims == 0) {
         return refuse(p, SFT_E_SCHEMA, "optimizer sharding without a replicated axis", err);
     }
+    if (sft__ms_ignores_axes(p)) {
+        return shard_by_number(p, devices, wanted, out, err);
+    }
     SFT_TRY(check_step(p, replicated, last, err));
     for (size_t i = p->axis_count; i-- > 0 && wanted > 1;) {
         if (p->dev_matrix[i] == 1 || axis_is_used(p, i)) {
@@ -113,7 +152,8 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
         wanted /= size;
     }
     if (wanted != 1) {
-        return refuse(p, SFT_E_SCHEMA, "optimizer shard size is no product of replicated axes", err);
+        return refuse(p, SFT_E_SCHEMA, "optimizer shard size is no product of replicated axes",
+                      err);
     }
     memmove(out->factors, out->factors + SFT_LAYOUT_AXES - out->count,
             out->count * sizeof *out->factors);
@@ -122,8 +162,8 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
 
 /* ---------------------------------------------------------------- the layout */
 
-static sft_status fill_cuts(const sft_ms_param *p, const opt_shard *opt, sft_factor *factors, sft_cut *cuts,
-                            sft_error *err) {
+static sft_status fill_cuts(const sft_ms_param *p, const opt_shard *opt, sft_factor *factors,
+                            sft_cut *cuts, sft_error *err) {
     size_t n = 0;
     if (p->map_at[p->dims] + opt->count > MAX_FACTORS) {
         return refuse(p, SFT_E_SCHEMA, "tensor map has more entries than the mesh has axes", err);
@@ -162,14 +202,16 @@ sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
     *out = NULL;
     if (param->field > 0) {
         return refuse(param, SFT_E_UNSUPPORTED,
-                      "merged embeddings (\"field\" of old MindSpore versions) are not supported", err);
+                      "merged embeddings (\"field\" of old MindSpore versions) are not supported",
+                      err);
     }
     SFT_TRY(count_devices(param, &devices, err));
     SFT_TRY(find_opt_shard(param, devices, &opt, err));
     SFT_TRY(fill_cuts(param, &opt, factors, cuts, err));
     sft_zero(&mesh, sizeof mesh);
-    mesh.axes = param->dev_matrix;
-    mesh.axis_count = param->axis_count;
+    const bool by_number = sft__ms_ignores_axes(param);
+    mesh.axes = by_number ? &devices : param->dev_matrix;
+    mesh.axis_count = by_number ? 1 : param->axis_count;
     mesh.first_rank = param->stage * devices; /* below 2^32 * 2^31 */
     const sft_status status = sft_layout_create(out, &mesh, cuts, param->dims, allocator, &why);
     if (status != SFT_OK) {

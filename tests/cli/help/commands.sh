@@ -1,6 +1,6 @@
 # Every command has help and a manual page of its own; words that are nearly right are recognised.
 safetensors --version
-for c in $(safetensors help | sed -n '/^Commands/,/^Operands/s/^  \([a-z]*\) .*/\1/p'); do
+for c in $(safetensors help | sed -n '/^Commands/,/^Operands/s/^  \([a-z][a-z-]*\) .*/\1/p'); do
     safetensors "$c" --help > help.txt && head -1 help.txt
     safetensors help "$c" | cmp - help.txt
     safetensors help --man "$c" > man.txt

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/checkpoint_open.h - folders that hold the checkpoint of a whole training job, opened as one
+ * model. In the library libsafetensors-checkpoint.
+ *
+ * Caveats first.
+ *  - In folders of ranks no file says how tensors are cut: that takes a layout set. One is looked
+ * for where the frameworks leave it (layout.json or strategy/ in the folder, strategy/ beside it);
+ * without one a folder of more than one rank is refused, for equal shapes may be replicas or
+ * halves.
+ *  - Replicas are believed to be equal, unless sft_checkpoint_verify looks.
+ *  - PyTorch's .metadata and MindSpore's next generation keep their layout in pickles: not read.
+ *
+ * Threads: as for catalogs; an open checkpoint is immutable.
+ */
+#ifndef SFT_CHECKPOINT_OPEN_H
+#define SFT_CHECKPOINT_OPEN_H
+
+#include <sft/layout_set.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Stable numbers. X(name, number, short name, title) */
+#define SFT_CHECKPOINT_KIND_MAP(X)                                                                 \
+    X(SFT_CHECKPOINT_NONE, 0, "none", "no checkpoint of many ranks")                               \
+    X(SFT_CHECKPOINT_COMPLETE, 1, "mindspore-complete", "MindSpore complete weights")              \
+    X(SFT_CHECKPOINT_RANKS, 2, "rank-folders", "one folder for each rank")                         \
+    X(SFT_CHECKPOINT_DCP, 3, "dcp-safetensors", "PyTorch distributed checkpoint in safetensors")   \
+    X(SFT_CHECKPOINT_MINDFORMERS, 4, "mindformers", "MindFormers checkpoint 2.0")                  \
+    X(SFT_CHECKPOINT_TOPOLOGY, 5, "topology", "files that a topology.json describes")
+
+typedef enum sft_checkpoint_kind {
+#define SFT_CHECKPOINT_ENUM(name, number, word, title) name = number,
+    SFT_CHECKPOINT_KIND_MAP(SFT_CHECKPOINT_ENUM)
+#undef SFT_CHECKPOINT_ENUM
+        SFT_CHECKPOINT_FORCE_32BIT = 0x7fffffff
+} sft_checkpoint_kind;
+
+/* "rank-folders" and "one folder for each rank"; the row of NONE for other numbers. Static. */
+SFT_API const char *sft_checkpoint_kind_name(uint32_t kind);
+SFT_API const char *sft_checkpoint_kind_title(uint32_t kind);
+
+/* What the folder is (or a param_name_map.json, metadata.json or topology.json in one). NONE is no
+ * error: plain models, also Hugging Face's with an index, are for sft_catalog_open. Cost: a
+ * listing, and at most one header.
+ */
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_detect(const char *path, uint32_t *kind,
+                                                        sft_error *err);
+
+/* Opens a file that is no safetensors (a rank's .ckpt). */
+typedef sft_status (*sft_checkpoint_other)(void *ctx, const char *path,
+                                           const sft_open_options *options, sft_catalog **out,
+                                           sft_error *err);
+
+typedef struct sft_checkpoint_options {
+    size_t struct_size;
+    const sft_open_options
+        *open; /* allocator (must outlive the checkpoint), limits, access, flags */
+    sft_layout_set
+        *layouts;     /* borrowed, learnt from, must outlive the checkpoint; NULL: looked for */
+    const char *step; /* of several files of a rank, those whose names end in this ("3_2"); NULL:
+                         the newest, which must be of one step on all ranks */
+    sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED */
+    void *other_ctx;
+} sft_checkpoint_options;
+
+typedef struct sft_checkpoint sft_checkpoint;
+
+/* Opens every rank's file. SFT_E_FORMAT: nothing of the above. SFT_E_MISMATCH: ranks of different
+ * steps. SFT_E_PATH: a description names a file outside its folder. SFT_E_SHARD_MISSING,
+ * SFT_E_SHARD_DISAGREES: description and files disagree; a file that is missing altogether is no
+ * fault where replicas stand in. Cost: one read of each header. */
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
+                                                      const sft_checkpoint_options *options,
+                                                      sft_error *err);
+SFT_API void sft_checkpoint_close(sft_checkpoint *checkpoint); /* NULL is fine */
+
+SFT_API uint32_t sft_checkpoint_kind_of(const sft_checkpoint *checkpoint);
+/* Ranks that are there, ascending. Where files are no ranks (all kinds but RANKS) their number in
+ * the description stands for it. COMPLETE: one, the model itself. */
+SFT_API const sft_rank_part *sft_checkpoint_ranks(const sft_checkpoint *checkpoint, size_t *count);
+/* Layout, as sft_layout_find with the checkpoint as ctx: for parts. */
+SFT_API sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *tensor,
+                                            uint64_t rank, const sft_layout **layout,
+                                            uint64_t *shape, size_t *dims, sft_error *err);
+/* Where the layout came from: a path, or "" (told by the files themselves, or given). */
+SFT_API const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint);
+
+/* The whole: every tensor in one piece, as sft_checkpoint_join has it. Borrows from the checkpoint.
+ */
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join_ranks(sft_catalog **out,
+                                                            const sft_checkpoint *checkpoint,
+                                                            const sft_open_options *options,
+                                                            sft_error *err);
+/* The same as a catalog of its own: closing it closes the checkpoint, which is taken over in every
+ * case. */
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_take_whole(sft_catalog **out,
+                                                            sft_checkpoint *checkpoint,
+                                                            const sft_open_options *options,
+                                                            sft_error *err);
+
+/* Compares every replica with the one that join would take, byte by byte. *compared: bytes that
+ * were (may be NULL). SFT_E_MISMATCH names the tensor, the two ranks and the place. Memory: 2 MiB.
+ */
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint,
+                                                        const sft_control *control,
+                                                        uint64_t *compared, sft_error *err);
+
+/* ---------------------------------------------------------------- where to go on from */
+
+typedef struct sft_resume sft_resume;
+
+/* One step of a training job's folder. Borrowed from its list. */
+typedef struct sft_resume_step {
+    const char *name; /* "3_2", "checkpoint-500", "iteration_00000012" */
+    const char *path; /* what to open: the folder, or that of the ranks (with `name` as step) */
+    uint64_t epoch;   /* 0 where steps are counted through */
+    uint64_t step;
+    uint32_t complete; /* everything is there, by headers */
+    uint32_t reserved;
+    const char *why; /* not complete: a sentence; otherwise "" */
+} sft_resume_step;
+
+/* Looks for the newest step that is complete over all ranks: MindSpore's rank folders
+ * (NAME-EPOCH_STEP files, and what meta.json says of each rank's last one), Hugging Face's
+ * checkpoint-N, MindFormers' iteration_N with its tracker, and other folders that end in a number
+ * (PyTorch DCP). Older steps than the one found are not looked into. options: as above.
+ * SFT_E_FORMAT: nothing of the kind. */
+SFT_API SFT_MUST_CHECK sft_status sft_resume_find(sft_resume **out, const char *path,
+                                                  const sft_checkpoint_options *options,
+                                                  sft_error *err);
+/* Newest first: those that were skipped, then the one found, if any; NULL past the end. */
+SFT_API const sft_resume_step *sft_resume_at(const sft_resume *resume, size_t index);
+/* The one to go on from; NULL: none is complete. */
+SFT_API const sft_resume_step *sft_resume_chosen(const sft_resume *resume);
+SFT_API void sft_resume_free(sft_resume *resume); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

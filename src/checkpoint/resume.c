@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/resume.c - the newest step of a training job's folder that is complete over all ranks,
+ * and why newer ones are not. What is complete is found out by opening it. Read checkpoint/space.h
+ * first.
+ */
+#include "base/error.h"
+#include "checkpoint/space.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct sft_resume {
+    sft_checkpoint *c;      /* for its arena and limits only */
+    sft_resume_step *steps; /* newest first */
+    size_t count;
+    size_t room;
+    size_t shown;  /* steps that were looked into */
+    size_t chosen; /* shown - 1, or SIZE_MAX */
+    const sft_checkpoint_options *options;
+    bool ranks;       /* folders of ranks, each with files of all steps */
+    uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
+};
+
+/* ---------------------------------------------------------------- lists */
+
+static sft_status add_step(sft_resume *r, const sft_resume_step *step, sft_error *err) {
+    if (!sft__grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps)) {
+        return sft__fail_nomem(err, (r->count + 1) * sizeof *r->steps);
+    }
+    r->steps[r->count++] = *step;
+    return SFT_OK;
+}
+
+static int newest_first(const void *a, const void *b) {
+    const sft_resume_step *const x = a;
+    const sft_resume_step *const y = b;
+    if (x->epoch != y->epoch) {
+        return x->epoch > y->epoch ? -1 : 1;
+    }
+    if (x->step != y->step) {
+        return x->step > y->step ? -1 : 1;
+    }
+    return strcmp(x->name, y->name);
+}
+
+static sft_status keep_text(sft_resume *r, const char *text, const char **out, sft_error *err) {
+    *out = sft__arena_copy(&r->c->arena, text, strlen(text));
+    return *out != NULL ? SFT_OK : sft__space_nomem(r->c, strlen(text), err);
+}
+
+/* ---------------------------------------------------------------- folders of ranks */
+
+/* {"last_epoch": 3, "last_step": 2, ...}; false: none, or broken, and then nothing is known. */
+static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, uint64_t *step) {
+    sft__space_text text;
+    const char *path;
+    sft__jnode *root;
+    int64_t e = -1;
+    int64_t s = -1;
+    if (sft__space_path(c, folder, "meta.json", &path, NULL) != SFT_OK ||
+        sft__space_read(c, path, &text, NULL) != SFT_OK) {
+        return false;
+    }
+    const bool ok =
+        sft__jtree_parse(&root, &c->arena, text.data, text.size, "meta.json", NULL) == SFT_OK &&
+        sft__jtree_int(sft__jtree_get(root, "last_epoch"), &e) &&
+        sft__jtree_int(sft__jtree_get(root, "last_step"), &s) && e >= 0 && s >= 0;
+    sft__space_text_reset(&text);
+    *epoch = (uint64_t)e;
+    *step = (uint64_t)s;
+    return ok;
+}
+
+static sft_status add_files(sft_resume *r, const sft__space_names *files, sft_error *err) {
+    for (size_t i = 0; i < files->count; i++) {
+        sft_resume_step step;
+        char name[64];
+        memset(&step, 0, sizeof step);
+        if (!sft__space_step_of(files->list[i], strlen(files->list[i]), &step.epoch, &step.step)) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "-%llu_%llu", (unsigned long long)step.epoch,
+                       (unsigned long long)step.step);
+        SFT_TRY(keep_text(r, name, &step.name, err));
+        step.path = r->c->folder;
+        step.why = "";
+        SFT_TRY(add_step(r, &step, err));
+    }
+    return SFT_OK;
+}
+
+/* Every step that some rank has; *epoch, *step: the least that a meta.json tells, if one does. */
+static sft_status list_ranks(sft_resume *r, const sft__space_names *folders, uint64_t *epoch,
+                             uint64_t *step, sft_error *err) {
+    for (size_t i = 0; i < folders->count; i++) {
+        sft__space_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+        const char *folder;
+        uint64_t rank, e, s;
+        if (!sft__space_rank_of(folders->list[i], strlen(folders->list[i]), &rank)) {
+            continue;
+        }
+        SFT_TRY(sft__space_path(r->c, r->c->folder, folders->list[i], &folder, err));
+        if (read_meta(r->c, folder, &e, &s) && (e < *epoch || (e == *epoch && s < *step))) {
+            *epoch = e;
+            *step = s;
+        }
+        sft_status status =
+            sft__ck_is_folder(folder) ? sft__space_list(&files, folder, err) : SFT_OK;
+        if (status == SFT_OK) {
+            status = add_files(r, &files, err);
+        }
+        sft__space_names_reset(&files);
+        SFT_TRY(status);
+    }
+    return SFT_OK;
+}
+
+static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, sft_error *err) {
+    uint64_t epoch = UINT64_MAX;
+    uint64_t step = UINT64_MAX;
+    size_t n = 0;
+    SFT_TRY(list_ranks(r, folders, &epoch, &step, err));
+    if (r->count > 1) {
+        qsort(r->steps, r->count, sizeof *r->steps, newest_first);
+    }
+    for (size_t i = 0; i < r->count; i++) { /* each once */
+        if (n == 0 || strcmp(r->steps[n - 1].name, r->steps[i].name) != 0) {
+            r->steps[n] = r->steps[i];
+            if (r->steps[n].epoch > epoch ||
+                (r->steps[n].epoch == epoch && r->steps[n].step > step)) {
+                r->steps[n].why = "a rank's meta.json does not have it yet";
+            }
+            n++;
+        }
+    }
+    r->count = n;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- a folder for each step */
+
+static bool numbered(const char *name, uint64_t *number) {
+    const size_t len = strlen(name);
+    size_t at = len;
+    *number = 0;
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {
+        at--;
+    }
+    if (at == len || len - at > 18 || at == 0 || (name[at - 1] != '-' && name[at - 1] != '_')) {
+        return false;
+    }
+    for (size_t i = at; i < len; i++) {
+        *number = *number * 10 + (uint64_t)(name[i] - '0'); /* below 10^18 */
+    }
+    return true;
+}
+
+static sft_status read_tracker(sft_resume *r, sft_error *err) {
+    sft__space_text text;
+    const char *path;
+    size_t n = 0;
+    r->tracker = UINT64_MAX;
+    SFT_TRY(sft__space_path(r->c, r->c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    if (sft__space_read(r->c, path, &text, NULL) != SFT_OK) {
+        return SFT_OK;
+    }
+    uint64_t v = 0;
+    while (n < text.size && n < 18 && text.data[n] >= '0' && text.data[n] <= '9') {
+        v = v * 10 + (uint64_t)(text.data[n++] - '0');
+    }
+    r->tracker = n != 0 ? v : UINT64_MAX;
+    sft__space_text_reset(&text);
+    return SFT_OK;
+}
+
+static sft_status collect_folders(sft_resume *r, const sft__space_names *names, sft_error *err) {
+    SFT_TRY(read_tracker(r, err));
+    for (size_t i = 0; i < names->count; i++) {
+        sft_resume_step step;
+        memset(&step, 0, sizeof step);
+        if (!numbered(names->list[i], &step.step)) {
+            continue;
+        }
+        step.name = names->list[i];
+        step.why =
+            step.step > r->tracker ? "not committed: the tracker names an older iteration" : "";
+        SFT_TRY(sft__space_path(r->c, r->c->folder, names->list[i], &step.path, err));
+        if (sft__ck_is_folder(step.path)) {
+            SFT_TRY(add_step(r, &step, err));
+        }
+    }
+    if (r->count > 1) {
+        qsort(r->steps, r->count, sizeof *r->steps, newest_first);
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- is it complete? */
+
+static bool is_file(const char *path) {
+    sft_source *source;
+    if (sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) != SFT_OK) {
+        return false;
+    }
+    const bool filled = sft_source_size(source) != 0;
+    sft_source_close(source);
+    return filled;
+}
+
+/* A checkpoint of many ranks: all of it can be put together. */
+static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    sft_checkpoint_options options;
+    sft_checkpoint *c;
+    sft_catalog *whole;
+    SFT_INIT(&options);
+    if (r->options != NULL) {
+        options = *r->options;
+    }
+    options.step = r->ranks ? step->name : NULL;
+    SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
+    const sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
+    if (status == SFT_OK) {
+        sft_catalog_close(whole);
+    }
+    return status;
+}
+
+/* A folder of one model, which the trainer finishes with trainer_state.json; or PyTorch's own form,
+ * which it finishes with .metadata (a pickle: not read). */
+static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    const char *state, *metadata;
+    sft_catalog *catalog;
+    SFT_TRY(sft__space_path(r->c, step->path, "trainer_state.json", &state, why));
+    SFT_TRY(sft__space_path(r->c, step->path, ".metadata", &metadata, why));
+    if (is_file(metadata)) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_catalog_open(&catalog, step->path, &r->c->open, why));
+    sft_catalog_close(catalog);
+    if (strncmp(step->name, "checkpoint-", 11) == 0 && !is_file(state)) {
+        return sft__fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
+    }
+    return SFT_OK;
+}
+
+static bool is_of_the_machine(sft_status status) {
+    return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_CANCELLED;
+}
+
+static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err) {
+    uint32_t kind = SFT_CHECKPOINT_RANKS;
+    sft_error why;
+    char text[sizeof why.tensor + sizeof why.message + 16];
+    if (step->why[0] != '\0') {
+        return SFT_OK;
+    }
+    memset(&why, 0, sizeof why);
+    sft_status status = r->ranks ? SFT_OK : sft_checkpoint_detect(step->path, &kind, &why);
+    if (status == SFT_OK) {
+        status =
+            kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, &why) : try_plain(r, step, &why);
+    }
+    if (is_of_the_machine(status)) {
+        return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
+                             "%s: %s", step->name, why.message);
+    }
+    step->complete = status == SFT_OK;
+    if (status != SFT_OK) {
+        (void)snprintf(text, sizeof text, "%s%s%s%s", why.tensor[0] != '\0' ? "tensor \"" : "",
+                       why.tensor, why.tensor[0] != '\0' ? "\": " : "", why.message);
+        return keep_text(r, text, &step->why, err);
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static sft_status collect(sft_resume *r, sft_error *err) {
+    sft__space_names names = {r->c, NULL, 0, 0, {NULL, NULL}};
+    uint64_t rank;
+    sft_status status = sft__space_list(&names, r->c->folder, err);
+    for (size_t i = 0; i < names.count; i++) {
+        r->ranks = r->ranks || sft__space_rank_of(names.list[i], strlen(names.list[i]), &rank);
+    }
+    if (status == SFT_OK) {
+        status = r->ranks ? collect_ranks(r, &names, err) : collect_folders(r, &names, err);
+    }
+    sft__space_names_reset(&names);
+    if (status == SFT_OK && r->count == 0) {
+        return sft__fail(err, SFT_E_FORMAT, "the folder holds no steps of a training job");
+    }
+    return status;
+}
+
+static sft_status find(sft_resume *r, sft_error *err) {
+    SFT_TRY(collect(r, err));
+    r->chosen = SIZE_MAX;
+    for (; r->shown < r->count; r->shown++) {
+        SFT_TRY(look_into(r, &r->steps[r->shown], err));
+        if (r->steps[r->shown].complete) {
+            r->chosen = r->shown++;
+            break;
+        }
+    }
+    return SFT_OK;
+}
+
+sft_status sft_resume_find(sft_resume **out, const char *path,
+                           const sft_checkpoint_options *options, sft_error *err) {
+    sft_checkpoint *c;
+    *out = NULL;
+    SFT_TRY(sft__space_create(&c, options, err));
+    sft_resume *const r = sft__alloc_zero(c->allocator, sizeof *r);
+    if (r == NULL) {
+        sft_checkpoint_close(c);
+        return sft__fail_nomem(err, sizeof *r);
+    }
+    r->c = c;
+    r->options = options;
+    c->folder = sft__arena_copy(&c->arena, path, strlen(path));
+    const sft_status status =
+        c->folder != NULL ? find(r, err) : sft__space_nomem(c, strlen(path), err);
+    r->options = NULL;
+    if (status != SFT_OK) {
+        sft_resume_free(r);
+        return status;
+    }
+    *out = r;
+    return SFT_OK;
+}
+
+const sft_resume_step *sft_resume_at(const sft_resume *resume, size_t index) {
+    return index < resume->shown ? &resume->steps[index] : NULL;
+}
+
+const sft_resume_step *sft_resume_chosen(const sft_resume *resume) {
+    return resume->chosen < resume->shown ? &resume->steps[resume->chosen] : NULL;
+}
+
+void sft_resume_free(sft_resume *resume) {
+    if (resume == NULL) {
+        return;
+    }
+    sft_checkpoint *const c = resume->c;
+    sft__free(c->allocator, resume->steps, resume->room * sizeof *resume->steps);
+    sft__free(c->allocator, resume, sizeof *resume);
+    sft_checkpoint_close(c);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/ranks.c - checkpoints of many ranks as operands. The wings do not know each other: files of
+ * ranks that are no safetensors are opened by the import wing, through a callback from here. Read
+ * ranks.h first.
+ */
+#include "ranks.h"
+#include "foreign.h"
+#include "sys.h"
+#include "url.h"
+#include "wing.h"
+#include <stdlib.h>
+#include <string.h>
+
+const sft_checkpoint_api *cli_ranks_api(sft_error *err) {
+    return cli_wing_get(CLI_WING_CHECKPOINT, err);
+}
+
+bool cli_ranks_possible(const char *operand) {
+    static const char *const names[] = {"param_name_map.json", "metadata.json", "topology.json"};
+    const char *base = operand;
+
+    if (strcmp(operand, "-") == 0 || cli_is_url(operand)) {
+        return false;
+    }
+    for (const char *p = operand; *p != '\0'; p++) {
+        base = *p == '/' || *p == '\\' ? p + 1 : base;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(base, names[i]) == 0) {
+            return true;
+        }
+    }
+    return cli_sys_kind(operand) == CLI_KIND_FOLDER;
+}
+
+/* A rank's .ckpt. */
+static sft_status open_other(void *ctx, const char *path, const sft_open_options *options,
+                             sft_catalog **out, sft_error *err) {
+    cli *c = ctx;
+    sft_import_options o;
+    sft_limits limits;
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, err);
+
+    *out = NULL;
+    if (api == NULL) {
+        return SFT_E_UNSUPPORTED;
+    }
+    cli_import_options(c, &o, &limits);
+    o.allocator = options->allocator;
+    return api->open(out, path, &o, NULL, err);
+}
+
+void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options *open) {
+    SFT_INIT(o);
+    o->open = open;
+    o->step = cli_text(c, "step");
+    o->other = open_other;
+    o->other_ctx = c;
+}
+
+sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
+    const char *path = cli_text(c, "layout");
+    const sft_checkpoint_api *api = cli_ranks_api(err);
+    sft_layout_set_options o;
+    sft_error why;
+
+    *out = NULL;
+    if (path == NULL || api == NULL) {
+        return api == NULL ? SFT_E_UNSUPPORTED : SFT_OK;
+    }
+    SFT_INIT(&o);
+    o.ranks = cli_number(c, "ranks", 0);
+    const sft_status status = api->layout_set_open(out, path, &o, &why);
+    if (status != SFT_OK) {
+        return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
+                             "%s: %s", path, why.message);
+    }
+    return SFT_OK;
+}
+
+/* Layouts live until the tool ends: a set learns from what it is used with, so that each operand
+ * has its own. */
+static sft_status lasting_layout(cli *c, sft_layout_set **out, sft_error *err) {
+    const sft_status status = cli_ranks_layout(c, out, err);
+    if (*out != NULL) {
+        c->layouts = cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts);
+        c->layouts[c->layout_count++] = *out;
+    }
+    return status;
+}
+
+void cli_ranks_end(cli *c) {
+    for (size_t i = 0; i < c->layout_count; i++) {
+        cli_ranks_api(NULL)->layout_set_free(c->layouts[i]);
+    }
+    free(c->layouts);
+    c->layouts = NULL;
+    c->layout_count = 0;
+}
+
+sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *options,
+                          sft_checkpoint **out, sft_error *err) {
+    const sft_checkpoint_api *api = cli_ranks_api(err);
+    sft_checkpoint_options o;
+    sft_layout_set *layouts;
+
+    *out = NULL;
+    if (api == NULL) {
+        return SFT_E_UNSUPPORTED;
+    }
+    sft_status status = lasting_layout(c, &layouts, err);
+    if (status != SFT_OK) {
+        return status;
+    }
+    cli_ranks_options(c, &o, options);
+    o.layouts = layouts;
+    status = api->checkpoint_open(out, operand, &o, err);
+    if (status == SFT_OK) {
+        const char *found = api->checkpoint_layout_path(*out);
+        cli_note(c, operand, "%s%s%s", api->checkpoint_kind_title(api->checkpoint_kind_of(*out)),
+                 found[0] != '\0' ? ", cut as told in " : "", found);
+    }
+    return status;
+}
+
+sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_options *options,
+                                sft_catalog **out, bool *ours, sft_error *err) {
+    uint32_t kind = SFT_CHECKPOINT_NONE;
+    sft_checkpoint *checkpoint;
+    sft_status status;
+
+    *out = NULL;
+    *ours = false;
+    if (!cli_ranks_possible(operand)) {
+        return SFT_OK;
+    }
+    const sft_checkpoint_api *api = cli_ranks_api(NULL);
+    if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
+        kind == SFT_CHECKPOINT_NONE) {
+        return SFT_OK; /* the core says what is wrong with it */
+    }
+    *ours = true;
+    status = cli_ranks_open(c, operand, options, &checkpoint, err);
+    return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, options, err) : status;
+}
