@@ -107,8 +107,6 @@ SFT_API void sft_job_key(const sft_job *job, uint8_t key[32]);
 #define SFT_JOB_NO_FINISH 4u /* of a task: never publish, even if it is the last one */
 #define SFT_JOB_FINISH                                                                             \
     8u /* publish what tasks have written; SFT_E_STATE says which part is missing */
-#define SFT_JOB_DIGESTS                                                                            \
-    16u /* NAME.digests.json beside every file: CRC32C of each tensor (sft/digest.h) */
 #define SFT_JOB_VERIFY                                                                             \
     32u /* what is written, or was by an earlier run, is read again and compared with what         \
            was read from the sources: SFT_E_MISMATCH, or written again */

@@ -49,10 +49,8 @@ sft_status sft__disk_make_folder(const char *path, sft_error *err); /* one that 
 sft_status sft__disk_rename(const char *from, const char *to,
                             sft_error *err); /* replaces a file, or an empty folder */
 sft_status sft__disk_remove(const char *path, sft_error *err); /* a file; none is fine */
-bool sft__disk_remove_folder(const char *path);                /* if it is empty */
+bool sft__disk_is_link(const char *path);
+bool sft__disk_remove_folder(const char *path); /* if it is empty */
 sft_status sft__disk_sync_folder(const char *path, sft_error *err);
-
-/* Entries of a folder, in any order; in folder_posix.c, folder_win.c. */
-typedef sft_status (*sft__disk_visit)(void *ctx, const char *name, size_t len, sft_error *err);
 
 #endif

@@ -210,6 +210,11 @@ sft_status sft__disk_remove(const char *path, sft_error *err) {
     return SFT_OK;
 }
 
+bool sft__disk_is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
 bool sft__disk_remove_folder(const char *path) {
     return rmdir(path) == 0;
 }

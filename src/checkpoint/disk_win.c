@@ -196,6 +196,14 @@ sft_status sft__disk_remove(const char *path, sft_error *err) {
     return SFT_OK;
 }
 
+bool sft__disk_is_link(const char *path) {
+    wchar_t wide[ROOM];
+    const DWORD attributes =
+        widen(path, wide, NULL) == SFT_OK ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    return attributes != INVALID_FILE_ATTRIBUTES &&
+           (attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+}
+
 bool sft__disk_remove_folder(const char *path) {
     wchar_t wide[ROOM];
     return widen(path, wide, NULL) == SFT_OK && RemoveDirectoryW(wide);

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/job_run.c - a job, or one task of it, from its journal to its target. Read job.h,
+ * journal.h, stage.h and outputs.h first.
+ *
+ * Order of things on the disk: the bytes of units; flush; their lines in the journal; flush; when
+ * all are there, headers; flush; texts; "commit"; flush; renames; then journals go. Whatever is
+ * killed where, the next run finds either a line, and what it speaks of, or none.
+ */
+#include "checkpoint/outputs.h"
+#include <sft/digest.h>
+#include <stdlib.h>
+
+static const uint64_t DEFAULT_MEMORY = (uint64_t)256 << 20;
+static const uint64_t LEAST_MEMORY = (uint64_t)4 << 20;
+static const uint64_t BATCH = (uint64_t)256 << 20; /* bytes between two flushes */
+
+typedef struct idle {
+    struct idle *next;
+} idle;
+
+typedef struct running {
+    const sft_job *job;
+    sft_job_run_options options;
+    sft__stage stage;
+    sft__outputs outputs;
+    sft__done done;
+    size_t *mine; /* units of this task that are to be done */
+    size_t mine_count;
+    uint64_t mine_bytes;
+    sft__disk journal;
+    uint64_t journal_size;
+    sft__buf journal_path;
+    sft__mutex journal_lock; /* of the three above; taken before the other */
+    sft__mutex lock;         /* of everything below */
+    sft__cond returned;
+    bool ready; /* the locks exist */
+    uint8_t *buffers;
+    idle *free_buffers;
+    sft__buf pending; /* lines that wait for a flush */
+    uint64_t pending_bytes;
+    uint64_t moved;
+    uint64_t read;
+    uint64_t kept;
+    bool verifying;
+    sft_status status;
+    sft_error error;
+    sft_error *err;
+} running;
+
+/* ---------------------------------------------------------------- failing */
+
+static sft_status fail_first(running *r, sft_status status, const sft_error *why) {
+    sft__mutex_lock(&r->lock);
+    if (r->status == SFT_OK) {
+        r->status = status;
+        r->error = *why;
+    }
+    sft__mutex_unlock(&r->lock);
+    return status;
+}
+
+/* Counts, and asks whether to go on. */
+static sft_status advance(running *r, uint64_t bytes) {
+    const sft_control *const control = r->options.control;
+    sft__mutex_lock(&r->lock);
+    r->moved += bytes;
+    sft_status status = r->status;
+    if (status == SFT_OK && control != NULL && control->poll != NULL) {
+        const sft_progress p = {r->moved, r->mine_bytes};
+        if (control->poll(control->ctx, &p) != 0) {
+            status = sft__fail(&r->error, SFT_E_CANCELLED, "cancelled");
+            r->status = status;
+        }
+    }
+    sft__mutex_unlock(&r->lock);
+    return status;
+}
+
+/* ---------------------------------------------------------------- sources */
+
+static sft_status check_sources(const running *r, sft_error *err) {
+    for (size_t i = 0; i < r->job->source_count; i++) {
+        const sft__job_source *const s = &r->job->sources[i];
+        const char *const name = sft_source_name(s->source);
+        const int fd = sft_source_descriptor(s->source);
+        sft__disk_fact fact;
+        if (!s->timed) {
+            continue;
+        }
+        SFT_TRY(fd >= 0 ? sft__disk_stat_fd(fd, name, &fact, err)
+                        : sft__disk_stat(name, &fact, err));
+        if (fact.size != s->size || fact.mtime_ns != s->mtime_ns) {
+            return sft__fail(err, SFT_E_MISMATCH,
+                             "\"%.200s\" has changed since the job was planned", name);
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the journal */
+
+static sft_status write_lines(running *r, sft__buf *lines, sft_error *err) {
+    if (lines->failed) {
+        return sft__fail_nomem(err, lines->len);
+    }
+    SFT_TRY(sft__disk_write(r->journal, r->journal_path.data, r->journal_size, lines->data,
+                            lines->len, err));
+    r->journal_size += lines->len;
+    return r->options.durability == SFT_DURABLE_FULL
+               ? sft__disk_sync(r->journal, r->journal_path.data, err)
+               : SFT_OK;
+}
+
+/* What was finished up to now becomes a fact. */
+static sft_status checkpoint(running *r, sft_error *err) {
+    sft__buf lines;
+    sft_status status = SFT_OK;
+    sft__mutex_lock(&r->journal_lock);
+    sft__mutex_lock(&r->lock);
+    lines = r->pending;
+    sft__buf_init(&r->pending, r->job->allocator);
+    r->pending_bytes = 0;
+    sft__mutex_unlock(&r->lock);
+    if (lines.len > 0 || lines.failed) {
+        if (r->options.durability == SFT_DURABLE_FULL) {
+            status = sft__outputs_sync(&r->outputs, err);
+        }
+        if (status == SFT_OK) {
+            status = write_lines(r, &lines, err);
+        }
+    }
+    sft__mutex_unlock(&r->journal_lock);
+    sft__buf_reset(&lines);
+    return status;
+}
+
+static sft_status open_journal(running *r, sft_error *err) {
+    uint64_t valid;
+    sft__buf lines;
+    SFT_TRY(
+        sft__stage_journal(&r->stage, r->options.task, r->options.tasks, &r->journal_path, err));
+    SFT_TRY(sft__disk_open_locked(r->journal_path.data, &r->journal, err));
+    SFT_TRY(sft__journal_read(r->job, r->journal_path.data, &r->done, &valid, err));
+    SFT_TRY(sft__disk_cut(r->journal, r->journal_path.data, valid, err));
+    r->journal_size = valid;
+    if (valid > 0) {
+        return SFT_OK;
+    }
+    sft__buf_init(&lines, r->job->allocator);
+    sft__journal_begin(r->job, &lines);
+    const sft_status status = write_lines(r, &lines, err);
+    sft__buf_reset(&lines);
+    return status;
+}
+
+/* ---------------------------------------------------------------- one unit */
+
+typedef struct unit_work {
+    running *r;
+    uint32_t crc;
+    const sft__job_unit *unit;
+    uint8_t *buffer;
+} unit_work;
+
+static sft_status put_bytes(void *ctx, uint32_t file, uint64_t offset, uint8_t *data, size_t size,
+                            sft_error *err) {
+    unit_work *const w = ctx;
+    SFT_TRY(sft__outputs_write(&w->r->outputs, file, offset, data, size, err));
+    w->crc = sft_crc32c(w->crc, data, size);
+    return advance(w->r, size);
+}
+
+static uint8_t *take_buffer(running *r) {
+    sft__mutex_lock(&r->lock);
+    while (r->free_buffers == NULL) {
+        sft__cond_wait(&r->returned, &r->lock);
+    }
+    idle *const b = r->free_buffers;
+    r->free_buffers = b->next;
+    sft__mutex_unlock(&r->lock);
+    return (uint8_t *)b;
+}
+
+static void give_buffer(running *r, uint8_t *buffer) {
+    idle *const b = (idle *)(void *)buffer;
+    sft__mutex_lock(&r->lock);
+    b->next = r->free_buffers;
+    r->free_buffers = b;
+    sft__cond_broadcast(&r->returned);
+    sft__mutex_unlock(&r->lock);
+}
+
+static sft_status check_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size,
+                              sft_error *err) {
+    unit_work *const w = ctx;
+    while (size > 0) {
+        const size_t n = (size_t)(size < SFT__JOB_BLOCK ? size : SFT__JOB_BLOCK);
+        SFT_TRY(sft__outputs_read(&w->r->outputs, file, offset, w->buffer, n, err));
+        w->crc = sft_crc32c(w->crc, w->buffer, n);
+        offset += n;
+        size -= n;
+        SFT_TRY(advance(w->r, 0));
+    }
+    return SFT_OK;
+}
+
+static sft_status note_unit(running *r, size_t unit, uint32_t crc, sft_error *err) {
+    sft__mutex_lock(&r->lock);
+    r->done.units[unit] = 2;
+    r->done.crcs[unit] = crc;
+    sft__journal_unit(&r->pending, unit, crc);
+    r->pending_bytes += r->job->units[unit].bytes;
+    const bool now = r->options.durability != SFT_DURABLE_FULL || r->pending_bytes >= BATCH;
+    sft__mutex_unlock(&r->lock);
+    return now ? checkpoint(r, err) : SFT_OK;
+}
+
+static sft_status do_unit(running *r, size_t unit, sft_error *err) {
+    const sft__job_unit *const u = &r->job->units[unit];
+    unit_work w = {r, 0, u, take_buffer(r)};
+    sft__job_sink sink = {&w, put_bytes, 0};
+    sft_status status = advance(r, 0);
+    if (status == SFT_OK && r->verifying) {
+        status = sft__job_ranges(r->job, u, check_range, &w, err);
+        if (status == SFT_OK && w.crc != r->done.crcs[unit]) {
+            if (r->done.units[unit] == 1) {
+                r->done.units[unit] = 0; /* nobody else looks at it now */
+            } else {
+                status =
+                    sft__fail(err, SFT_E_MISMATCH, "what was written does not read back the same");
+            }
+        }
+    } else if (status == SFT_OK) {
+        status = sft__job_copy(r->job, u, w.buffer, &sink, err);
+    }
+    give_buffer(r, w.buffer);
+    if (status == SFT_OK && !r->verifying) {
+        sft__mutex_lock(&r->lock);
+        r->read += sink.read;
+        sft__mutex_unlock(&r->lock);
+        if (r->options.durability == SFT_DURABLE_FULL && u->kind == SFT__UNIT_RUNS) {
+            sft__outputs_soon(&r->outputs, u->which, u->first, u->end - u->first);
+        }
+        status = note_unit(r, unit, w.crc, err);
+    }
+    return status;
+}
+
+static void run_unit(void *ctx, size_t index) {
+    running *const r = ctx;
+    sft_error error;
+    memset(&error, 0, sizeof error);
+    error.offset = SFT_NO_OFFSET;
+    const sft_status status = do_unit(r, r->mine[index], &error);
+    if (status != SFT_OK) {
+        (void)fail_first(r, status, &error); /* keeps the first one: what follows it is empty */
+    }
+}
+
+static sft_status run_units(running *r, sft_error *err) {
+    sft_pool_run(r->options.pool, r->mine_count, run_unit, r);
+    if (r->status != SFT_OK && err != NULL) {
+        *err = r->error;
+    }
+    return r->status;
+}
+
+/* ---------------------------------------------------------------- which units */
+
+/* The task that a unit belongs to, by the bytes before it: shares are contiguous. 1 to tasks. */
+static void choose_units(running *r, uint8_t kind) {
+    const sft_job *const job = r->job;
+    const uint32_t tasks = r->options.tasks;
+    uint64_t total = 0;
+    uint64_t at = 0;
+    for (size_t i = 0; i < job->unit_count; i++) {
+        total += job->units[i].bytes + 1;
+    }
+    r->mine_count = 0;
+    r->mine_bytes = 0;
+    r->moved = 0;
+    for (size_t i = 0; i < job->unit_count; i++) {
+        const double share = tasks > 0 ? (double)at / (double)total * tasks : 0;
+        const uint32_t task = (uint32_t)share + 1 < tasks ? (uint32_t)share + 1 : tasks;
+        at += job->units[i].bytes + 1;
+        if ((tasks == 0 || task == r->options.task) && r->done.units[i] == kind) {
+            r->mine[r->mine_count++] = i;
+            r->mine_bytes += job->units[i].bytes;
+        }
+    }
+}
+
+static sft_status verify_units(running *r, uint8_t kind, sft_error *err) {
+    r->verifying = true;
+    choose_units(r, kind);
+    const sft_status status = run_units(r, err);
+    r->verifying = false;
+    return status;
+}
+
+static sft_status make_buffers(running *r, sft_error *err) {
+    const uint64_t memory = r->options.memory_bytes > 0 ? r->options.memory_bytes : DEFAULT_MEMORY;
+    const uint64_t room = (r->job->room + 4095) & ~(uint64_t)4095;
+    const uint64_t threads = sft_pool_threads(r->options.pool);
+    uint64_t count = memory / room;
+    size_t size;
+    if (memory < LEAST_MEMORY || count == 0) {
+        return sft__fail(err, SFT_E_LIMIT, "%llu bytes of memory: this job needs %llu",
+                         (unsigned long long)memory,
+                         (unsigned long long)(room > LEAST_MEMORY ? room : LEAST_MEMORY));
+    }
+    count = count < threads ? count : threads;
+    if (!sft__size_from_u64(count * room, &size)) {
+        return sft__fail_nomem(err, SIZE_MAX);
+    }
+    r->buffers = sft__alloc(r->job->allocator, size + 4096);
+    if (r->buffers == NULL) {
+        return sft__fail_nomem(err, size);
+    }
+    uint8_t *const first = r->buffers + (4096 - (uintptr_t)r->buffers % 4096);
+    for (uint64_t i = 0; i < count; i++) {
+        idle *const b = (idle *)(void *)(first + i * room);
+        b->next = r->free_buffers;
+        r->free_buffers = b;
+    }
+    r->kept = size + 4096; /* until it is freed */
+    return SFT_OK;
+}
+
+static void drop_buffers(running *r, uint64_t size) {
+    sft__free(r->job->allocator, r->buffers, (size_t)size);
+    r->buffers = NULL;
+    r->free_buffers = NULL;
+}
+
+static sft_status do_units(running *r, sft_error *err) {
+    SFT_TRY(make_buffers(r, err));
+    const uint64_t size = r->kept;
+    sft_status status = SFT_OK;
+    r->kept = 0;
+    if ((r->options.flags & SFT_JOB_VERIFY) != 0) {
+        status = verify_units(r, 1, err);
+    }
+    if (status == SFT_OK) {
+        choose_units(r, 1);
+        r->kept = r->mine_bytes;
+        choose_units(r, 0);
+        status = run_units(r, err);
+    }
+    const uint64_t moved = r->moved;
+    /* what is finished is kept, also of a run that fails */
+    sft_error ignored;
+    const sft_status noted = checkpoint(r, status == SFT_OK ? err : &ignored);
+    status = status == SFT_OK ? noted : status;
+    if (status == SFT_OK && (r->options.flags & SFT_JOB_VERIFY) != 0) {
+        status = verify_units(r, 2, err);
+    }
+    r->moved = moved;
+    drop_buffers(r, size);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void finish_file(void *ctx, size_t index) {
+    running *const r = ctx;
+    const sft__job_file *const f = &r->job->files[index];
+    sft__buf header;
+    sft_error error;
+    if (advance(r, 0) != SFT_OK) {
+        return;
+    }
+    sft__buf_init(&header, r->job->allocator);
+    sft_status status = sft__job_header(r->job, f, &header, NULL, &error);
+    if (status == SFT_OK) {
+        status = sft__outputs_write(&r->outputs, index, 0, header.data, header.len, &error);
+    }
+    if (status == SFT_OK) {
+        status = sft__outputs_finish(&r->outputs, index, r->options.durability == SFT_DURABLE_FULL,
+                                     &error);
+    }
+    sft__buf_reset(&header);
+    if (status != SFT_OK) {
+        (void)fail_first(r, status, &error);
+    }
+}
+
+static sft_status write_text(running *r, const sft_job_text *text, sft__buf *path, sft_error *err) {
+    sft__disk disk;
+    SFT_TRY(sft__stage_path(path, r->stage.folder, text->name, err));
+    SFT_TRY(sft__stage_parents(&r->stage, r->stage.folder, text->name, err));
+    SFT_TRY(sft__disk_open(path->data, &disk, err));
+    sft_status status = sft__disk_cut(disk, path->data, 0, err);
+    if (status == SFT_OK) {
+        status = sft__disk_write(disk, path->data, 0, text->data, text->size, err);
+    }
+    if (status == SFT_OK && r->options.durability == SFT_DURABLE_FULL) {
+        status = sft__disk_sync(disk, path->data, err);
+    }
+    sft__disk_close(disk);
+    return status;
+}
+
+static sft_status write_texts(running *r, sft_error *err) {
+    sft__buf path;
+    sft_status status = SFT_OK;
+    sft__buf_init(&path, r->job->allocator);
+    for (size_t i = 0; i < r->job->text_count && status == SFT_OK; i++) {
+        status = write_text(r, &r->job->texts[i], &path, err);
+    }
+    sft__buf_reset(&path);
+    return status;
+}
+
+/* Everything is written: headers, texts, names. Under a lock of its own, as tasks may end together.
+ */
+static sft_status publish(running *r, sft_error *err) {
+    sft__buf lines;
+    if (!r->done.committed) {
+        SFT_TRY(check_sources(r, err));
+        if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
+            SFT_TRY(sft__stage_check(&r->stage, err));
+        }
+        sft_pool_run(r->options.pool, r->job->count, finish_file, r);
+        if (r->status != SFT_OK) {
+            if (err != NULL) {
+                *err = r->error;
+            }
+            return r->status;
+        }
+        SFT_TRY(write_texts(r, err));
+        if (r->stage.durable) {
+            SFT_TRY(sft__disk_sync_folder(r->stage.folder, err));
+        }
+        sft__buf_init(&lines, r->job->allocator);
+        sft__journal_commit(&lines);
+        const sft_status status = write_lines(r, &lines, err);
+        sft__buf_reset(&lines);
+        SFT_TRY(status);
+    }
+    sft__disk_close(r->journal); /* where it lies, nothing open may be renamed everywhere */
+    r->journal = SFT__DISK_NONE;
+    return sft__stage_commit(&r->stage, err);
+}
+
+static bool is_complete(const running *r, size_t *missing) {
+    for (size_t i = 0; i < r->job->unit_count; i++) {
+        if (r->done.units[i] == 0) {
+            *missing = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of several tasks that see everything done, one publishes. */
+static sft_status publish_once(running *r, bool *published, sft_error *err) {
+    sft__disk guard = SFT__DISK_NONE;
+    sft__buf path;
+    sft_error why;
+    if (r->options.tasks == 0) {
+        SFT_TRY(publish(r, err));
+        *published = true;
+        return SFT_OK;
+    }
+    sft__buf_init(&path, r->job->allocator);
+    sft_status status = sft__stage_path(&path, r->stage.folder, ".sft-journal-lock", err);
+    if (status == SFT_OK) {
+        status = sft__disk_open_locked(path.data, &guard, &why);
+        if (status == SFT_E_STATE || (status != SFT_OK && !sft__stage_is_there(&r->stage))) {
+            status = SFT_OK; /* another one is at it, or has done it */
+        } else if (status == SFT_OK) {
+            status = publish(r, err);
+            *published = status == SFT_OK;
+        } else if (err != NULL) {
+            *err = why;
+        }
+    }
+    sft__disk_close(guard);
+    sft__buf_reset(&path);
+    return status;
+}
+
+static sft_status end(running *r, bool *published, sft_error *err) {
+    size_t missing = 0;
+    if (r->options.tasks > 0) {
+        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
+    }
+    if (!is_complete(r, &missing)) {
+        return (r->options.flags & SFT_JOB_FINISH) == 0
+                   ? SFT_OK
+                   : sft__fail(err, SFT_E_STATE, "unit %llu of %llu is not done: a task is missing",
+                               (unsigned long long)missing + 1,
+                               (unsigned long long)r->job->unit_count);
+    }
+    return (r->options.flags & SFT_JOB_NO_FINISH) != 0 ? SFT_OK : publish_once(r, published, err);
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static sft_status prepare(running *r, const char *directory, const sft_job_run_options *options,
+                          sft_error *err) {
+    const sft_job *const job = r->job;
+    if (options != NULL && options->struct_size < sizeof *options) {
+        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+    }
+    if (options != NULL) {
+        r->options = *options;
+    }
+    if (r->options.tasks > 0 && (r->options.task == 0 || r->options.task > r->options.tasks)) {
+        return sft__fail(err, SFT_E_ARG, "task %lu of %lu", (unsigned long)r->options.task,
+                         (unsigned long)r->options.tasks);
+    }
+    sft__buf_init(&r->journal_path, job->allocator);
+    sft__buf_init(&r->pending, job->allocator);
+    r->ready = sft__mutex_init(&r->lock) && sft__mutex_init(&r->journal_lock) &&
+               sft__cond_init(&r->returned);
+    r->done.units = sft__alloc_zero(job->allocator, job->unit_count + 1);
+    r->done.crcs = sft__alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->done.crcs);
+    r->mine = sft__alloc_array(job->allocator, job->unit_count + 1, sizeof *r->mine);
+    if (!r->ready || r->done.units == NULL || r->done.crcs == NULL || r->mine == NULL) {
+        return sft__fail_nomem(err, (job->unit_count + 1) * sizeof *r->mine);
+    }
+    SFT_TRY(
+        sft__stage_init(&r->stage, job, directory, r->options.durability == SFT_DURABLE_FULL, err));
+    return check_sources(r, err);
+}
+
+/* A run that was killed between renaming the folder and removing the journals has done everything.
+ */
+static sft_status is_published(running *r, bool *published, sft_error *err) {
+    sft__done found = r->done;
+    found.committed = false;
+    if (r->stage.fresh) {
+        return SFT_OK;
+    }
+    if (sft__stage_read(&r->stage, r->stage.root, &found, NULL) == SFT_OK && found.committed) {
+        SFT_TRY(sft__stage_clean(&r->stage, r->stage.root, err));
+        *published = true;
+    }
+    memset(r->done.units, 0, r->job->unit_count);
+    return SFT_OK;
+}
+
+static sft_status carry_out(running *r, bool *published, sft_error *err) {
+    const uint32_t flags = r->options.flags;
+    SFT_TRY(is_published(r, published, err));
+    if (*published) {
+        return SFT_OK;
+    }
+    if ((flags & SFT_JOB_RESTART) == 0) {
+        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
+    }
+    if (!r->done.committed && (flags & SFT_JOB_REPLACE) == 0) {
+        SFT_TRY(sft__stage_check(&r->stage, err));
+    }
+    SFT_TRY(sft__stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
+    SFT_TRY(open_journal(r, err));
+    SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
+    if (!r->done.committed && (flags & SFT_JOB_FINISH) == 0) {
+        if (r->options.tasks == 0) {
+            SFT_TRY(sft__outputs_reserve(&r->outputs, err));
+        }
+        SFT_TRY(do_units(r, err));
+        SFT_TRY(check_sources(r, err));
+    }
+    return end(r, published, err);
+}
+
+static void reset(running *r) {
+    const sft_allocator *const a = r->job->allocator;
+    sft__disk_close(r->journal);
+    sft__outputs_reset(&r->outputs);
+    sft__stage_reset(&r->stage);
+    sft__buf_reset(&r->journal_path);
+    sft__buf_reset(&r->pending);
+    sft__free(a, r->done.units, r->job->unit_count + 1);
+    sft__free(a, r->done.crcs, (r->job->unit_count + 1) * sizeof *r->done.crcs);
+    sft__free(a, r->mine, (r->job->unit_count + 1) * sizeof *r->mine);
+    if (r->ready) {
+        sft__mutex_reset(&r->lock);
+        sft__mutex_reset(&r->journal_lock);
+        sft__cond_reset(&r->returned);
+    }
+}
+
+sft_status sft_job_run(const sft_job *job, const char *directory,
+                       const sft_job_run_options *options, sft_job_result *result, sft_error *err) {
+    bool published = false;
+    running r;
+    memset(&r, 0, sizeof r);
+    r.job = job;
+    r.journal = SFT__DISK_NONE;
+    sft_status status = prepare(&r, directory, options, err);
+    if (status == SFT_OK) {
+        status = carry_out(&r, &published, err);
+    }
+    if (status == SFT_E_TRUNCATED) { /* that is what a source which has become shorter says */
+        sft_error why;
+        if (check_sources(&r, &why) == SFT_E_MISMATCH) {
+            status = SFT_E_MISMATCH;
+            if (err != NULL) {
+                *err = why;
+            }
+        }
+    }
+    if (result != NULL) {
+        result->bytes_written = r.moved;
+        result->bytes_read = r.read;
+        result->bytes_kept = r.kept;
+        result->published = published ? 1 : 0;
+    }
+    reset(&r);
+    return status;
+}

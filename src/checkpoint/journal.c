@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/journal.c - see journal.h.
+ */
+#include "checkpoint/journal.h"
+#include <sft/digest.h>
+
+enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
+static const char magic[] = "sft-job 1 ";
+
+/* ---------------------------------------------------------------- writing */
+
+static void put_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        const char pair[2] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
+        sft__buf_add(out, pair, 2);
+    }
+}
+
+static void put_crc(sft__buf *out, uint32_t crc) {
+    const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
+                              (uint8_t)crc};
+    put_hex(out, bytes, 4);
+}
+
+static void end_line(sft__buf *out, size_t begun) {
+    const uint32_t crc = out->failed ? 0 : sft_crc32c(0, out->data + begun, out->len - begun);
+    sft__buf_text(out, " #");
+    put_crc(out, crc);
+    sft__buf_text(out, "\n");
+}
+
+void sft__journal_begin(const sft_job *job, sft__buf *out) {
+    size_t begun = out->len;
+    sft__buf_text(out, magic);
+    put_hex(out, job->plan_key, sizeof job->plan_key);
+    end_line(out, begun);
+    for (size_t i = 0; i < job->source_count; i++) {
+        begun = out->len;
+        sft__buf_text(out, "source ");
+        sft__buf_u64(out, i);
+        sft__buf_text(out, " ");
+        sft__buf_u64(out, job->sources[i].size);
+        sft__buf_text(out, " ");
+        sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
+        end_line(out, begun);
+    }
+}
+
+void sft__journal_unit(sft__buf *out, size_t unit, uint32_t crc) {
+    const size_t begun = out->len;
+    sft__buf_text(out, "unit ");
+    sft__buf_u64(out, unit);
+    sft__buf_text(out, " ");
+    put_crc(out, crc);
+    end_line(out, begun);
+}
+
+void sft__journal_commit(sft__buf *out) {
+    const size_t begun = out->len;
+    sft__buf_text(out, "commit");
+    end_line(out, begun);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+typedef struct line {
+    const char *text; /* without the CRC */
+    size_t len;
+} line;
+
+static bool number(line *l, uint64_t *value) {
+    size_t n = 0;
+    *value = 0;
+    while (n < l->len && l->text[n] >= '0' && l->text[n] <= '9') {
+        if (!sft__mul64(*value, 10, value) ||
+            !sft__add64(*value, (uint64_t)(l->text[n] - '0'), value)) {
+            return false;
+        }
+        n++;
+    }
+    l->text += n;
+    l->len -= n;
+    return n > 0;
+}
+
+static bool word(line *l, const char *w) {
+    const size_t n = strlen(w);
+    if (l->len < n || memcmp(l->text, w, n) != 0) {
+        return false;
+    }
+    l->text += n;
+    l->len -= n;
+    return true;
+}
+
+static bool hex32(const char *text, uint32_t *value) {
+    *value = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        const char c = text[i];
+        const bool digit = c >= '0' && c <= '9';
+        if (!digit && (c < 'a' || c > 'f')) {
+            return false;
+        }
+        *value = *value << 4 | (uint32_t)(digit ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+/* The next whole line with a good CRC. False: the end, or torn. */
+static bool next_line(const char *text, size_t size, size_t *at, line *l) {
+    const char *const begin = text + *at;
+    const char *const end = size > *at ? memchr(begin, '\n', size - *at) : NULL;
+    uint32_t crc;
+    if (end == NULL || end - begin < CRC_LEN || end[-CRC_LEN] != ' ' || end[1 - CRC_LEN] != '#' ||
+        !hex32(end - 8, &crc)) {
+        return false;
+    }
+    l->text = begin;
+    l->len = (size_t)(end - begin) - CRC_LEN;
+    if (sft_crc32c(0, l->text, l->len) != crc) {
+        return false;
+    }
+    *at += (size_t)(end - begin) + 1;
+    return true;
+}
+
+static sft_status other_plan(const char *path, sft_error *err) {
+    return sft__fail(err, SFT_E_MISMATCH,
+                     "\"%.200s\" is the journal of another job: restart, or remove its folder",
+                     path);
+}
+
+static sft_status take_source(const sft_job *job, line *l, const char *path, sft_error *err) {
+    uint64_t index;
+    uint64_t size;
+    uint64_t mtime;
+    if (!number(l, &index) || !word(l, " ") || !number(l, &size) || !word(l, " ") ||
+        !number(l, &mtime) || index >= job->source_count) {
+        return other_plan(path, err);
+    }
+    const sft__job_source *const s = &job->sources[index];
+    if (s->size != size || (uint64_t)s->mtime_ns != mtime) {
+        return sft__fail(
+            err, SFT_E_MISMATCH,
+            "\"%.200s\" has changed since an earlier run, whose results are kept: restart",
+            sft_source_name(s->source));
+    }
+    return SFT_OK;
+}
+
+static sft_status take_line(const sft_job *job, line l, const char *path, sft__done *done,
+                            sft_error *err) {
+    uint64_t unit;
+    uint32_t crc;
+    if (word(&l, "source ")) {
+        return take_source(job, &l, path, err);
+    }
+    if (word(&l, "unit ") && number(&l, &unit) && unit < job->unit_count && word(&l, " ") &&
+        l.len == 8 && hex32(l.text, &crc)) {
+        done->units[unit] = 1;
+        done->crcs[unit] = crc;
+        return SFT_OK;
+    }
+    if (l.len == 6 && word(&l, "commit")) {
+        done->committed = true;
+        return SFT_OK;
+    }
+    return other_plan(path, err);
+}
+
+static sft_status take_text(const sft_job *job, const char *text, size_t size, const char *path,
+                            sft__done *done, uint64_t *valid, sft_error *err) {
+    size_t at = 0;
+    size_t lines = 0;
+    sft__buf begin;
+    line l;
+    sft__buf_init(&begin, job->allocator);
+    sft__buf_text(&begin, magic);
+    put_hex(&begin, job->plan_key, sizeof job->plan_key);
+    sft_status status = begin.failed ? sft__fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
+    while (status == SFT_OK && next_line(text, size, &at, &l)) {
+        if (lines == 0 && (l.len != begin.len || memcmp(l.text, begin.data, l.len) != 0)) {
+            status = other_plan(path, err);
+        } else if (lines > 0) {
+            status = take_line(job, l, path, done, err);
+        }
+        lines++;
+    }
+    /* a beginning that was torn tells of no unit */
+    *valid = lines > job->source_count ? at : 0;
+    sft__buf_reset(&begin);
+    return status;
+}
+
+sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
+                             sft_error *err) {
+    sft__disk_fact fact;
+    sft_source *source = NULL;
+    *valid = 0;
+    SFT_TRY(sft__disk_stat(path, &fact, err));
+    if (!fact.exists || fact.size == 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, job->allocator, err));
+    const size_t size = (size_t)sft_source_size(source);
+    char *const text =
+        size == sft_source_size(source) ? sft__alloc(job->allocator, size + 1) : NULL;
+    sft_status status =
+        text == NULL ? sft__fail_nomem(err, size) : sft_source_read(source, 0, text, size, err);
+    if (status == SFT_OK) {
+        status = take_text(job, text, size, path, done, valid, err);
+    }
+    sft__free(job->allocator, text, size + 1);
+    sft_source_close(source);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/journal.h - what a killed run leaves behind: lines of text, each with its CRC32C,
+ * written only after the bytes that they speak of. A torn last line is cut off. Read job.h first.
+ *
+ *     sft-job 1 PLAN-KEY                     the plan, without the sources' identities
+ *     source NUMBER SIZE MTIME               one for each
+ *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN
+ *     commit                                 all is written; renaming has begun
+ */
+#ifndef SFT_CHECKPOINT_JOURNAL_H
+#define SFT_CHECKPOINT_JOURNAL_H
+
+#include "checkpoint/job.h"
+
+/* What journals say about the units. */
+typedef struct sft__done {
+    uint8_t *units; /* by unit: 0, or 1 done by an earlier run or another task, 2 by this run */
+    uint32_t *crcs;
+    bool committed;
+} sft__done;
+
+/* Adds what a journal says; *valid: length of its whole lines. SFT_E_MISMATCH: it is of another
+ * plan, or a source is not what it was. No file is fine. */
+sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
+                             sft_error *err);
+/* Lines for the beginning, and for one unit. */
+void sft__journal_begin(const sft_job *job, sft__buf *out);
+void sft__journal_unit(sft__buf *out, size_t unit, uint32_t crc);
+void sft__journal_commit(sft__buf *out);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/stage.c - see stage.h.
+ */
+#include "checkpoint/stage.h"
+#include "checkpoint/layout_set.h"
+#include <stdio.h>
+
+static const char suffix[] = ".sft-part";
+static const char journal_prefix[] = ".sft-journal-";
+
+/* ---------------------------------------------------------------- paths */
+
+sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err) {
+    out->len = 0;
+    sft__buf_text(out, folder);
+    sft__buf_text(out, "/");
+    sft__buf_text(out, name);
+    sft__buf_add(out, "", 1);
+    return out->failed ? sft__fail_nomem(err, strlen(folder) + strlen(name) + 2) : SFT_OK;
+}
+
+static bool is_slash(char c) {
+#ifdef _WIN32
+    return c == '/' || c == '\\';
+#else
+    return c == '/';
+#endif
+}
+
+/* Position behind the last slash. */
+static size_t base_at(const char *path) {
+    size_t at = strlen(path);
+    while (at > 0 && !is_slash(path[at - 1])) {
+        at--;
+    }
+    return at;
+}
+
+/* PATH up to `len` bytes (none: the current folder), then the name of the staging folder for NAME.
+ */
+static sft_status name_folder(sft__stage *s, const char *path, size_t len, const char *name,
+                              sft_error *err) {
+    const size_t name_len = strlen(name);
+    const size_t size = len + name_len + sizeof suffix + 2;
+    char *const text = sft__arena_alloc(&s->arena, size, 1);
+    if (text == NULL) {
+        return sft__fail_nomem(err, size);
+    }
+    (void)snprintf(text, size, "%.*s%s%s%s", (int)len, path, name_len > 0 ? "." : "", name, suffix);
+    s->folder = text;
+    return SFT_OK;
+}
+
+typedef struct counting {
+    size_t entries;
+} counting;
+
+static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error *err) {
+    counting *const c = ctx;
+    (void)name;
+    (void)len;
+    (void)err;
+    c->entries++;
+    return SFT_OK;
+}
+
+/* Can the folder itself be replaced by a rename? */
+static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes, sft_error *err) {
+    const char *const base = s->root + base_at(s->root);
+    sft__disk_fact target;
+    sft__disk_fact above;
+    counting c = {0};
+    *yes = false;
+    if (*base == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__disk_stat(s->root, &target, err));
+    if (!target.exists) {
+        *yes = true;
+        return SFT_OK;
+    }
+    if (!target.folder) {
+        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
+    }
+    SFT_TRY(sft__disk_stat(parent, &above, err));
+    SFT_TRY(sft__ck_list(s->root, count_entry, &c, err));
+    *yes = c.entries == 0 && above.exists && above.device == target.device &&
+           !sft__disk_is_link(s->root);
+    return SFT_OK;
+}
+
+sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *directory, bool durable,
+                           sft_error *err) {
+    size_t len = strlen(directory);
+    memset(s, 0, sizeof *s);
+    s->job = job;
+    s->allocator = job->allocator;
+    s->durable = durable;
+    sft__arena_init(&s->arena, job->allocator, 0);
+    while (len > 1 && is_slash(directory[len - 1])) {
+        len--;
+    }
+    char *const root = sft__arena_copy(&s->arena, len > 0 ? directory : ".", len > 0 ? len : 1);
+    if (root == NULL) {
+        return sft__fail_nomem(err, len);
+    }
+    s->root = root;
+    if (job->count == 1 && job->text_count == 0) {
+        sft__buf in;
+        sft__buf_init(&in, job->allocator);
+        sft_status status = sft__stage_path(&in, root, "", err);
+        if (status == SFT_OK) { /* one file is renamed by itself; its name may hold folders: the
+                                   last part counts */
+            const char *const name = job->files[0].given.name;
+            status = name_folder(s, in.data, in.len - 1, name + base_at(name), err);
+        }
+        sft__buf_reset(&in);
+        return status;
+    }
+    const size_t base = base_at(root);
+    char *const parent = sft__arena_copy(&s->arena, base > 0 ? root : ".", base > 0 ? base : 1);
+    if (parent == NULL) {
+        return sft__fail_nomem(err, base + 1);
+    }
+    SFT_TRY(can_replace(s, parent, &s->fresh, err));
+    if (s->fresh) {
+        return name_folder(s, root, base, root + base, err);
+    }
+    sft__buf in;
+    sft__buf_init(&in, job->allocator);
+    sft_status status = sft__stage_path(&in, root, "", err);
+    if (status == SFT_OK) {
+        status = name_folder(s, in.data, in.len - 1, "", err);
+    }
+    sft__buf_reset(&in);
+    return status;
+}
+
+void sft__stage_reset(sft__stage *s) {
+    sft__arena_free(&s->arena);
+}
+
+bool sft__stage_is_there(const sft__stage *s) {
+    return sft__ck_is_folder(s->folder);
+}
+
+/* ---------------------------------------------------------------- removing */
+
+typedef struct clearing {
+    const sft__stage *stage;
+    const char *folder;
+    const char **folders; /* still to be cleared, then to be removed */
+    size_t count;
+    size_t room;
+    sft__buf path;
+    sft__arena arena;
+} clearing;
+
+static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error *err) {
+    clearing *const c = ctx;
+    (void)len;
+    SFT_TRY(sft__stage_path(&c->path, c->folder, name, err));
+    if (sft__disk_is_link(c->path.data) || !sft__ck_is_folder(c->path.data)) {
+        return sft__disk_remove(c->path.data, err);
+    }
+    char *const kept = sft__arena_copy(&c->arena, c->path.data, strlen(c->path.data));
+    if (kept == NULL ||
+        !sft__grow(c->stage->allocator, &c->folders, &c->room, c->count + 1, sizeof *c->folders)) {
+        return sft__fail_nomem(err, c->path.len);
+    }
+    c->folders[c->count++] = kept;
+    return SFT_OK;
+}
+
+/* Everything in the staging folder, and the folder. */
+static sft_status clear(const sft__stage *s, sft_error *err) {
+    clearing c;
+    sft_status status = SFT_OK;
+    memset(&c, 0, sizeof c);
+    c.stage = s;
+    sft__buf_init(&c.path, s->allocator);
+    sft__arena_init(&c.arena, s->allocator, 0);
+    if (!sft__grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
+        return sft__fail_nomem(err, sizeof *c.folders);
+    }
+    c.folders[c.count++] = s->folder;
+    for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
+        c.folder = c.folders[i];
+        status = sft__ck_list(c.folder, clear_entry, &c, err);
+    }
+    while (c.count > 0) { /* inner ones were found later */
+        (void)sft__disk_remove_folder(c.folders[--c.count]);
+    }
+    sft__free(s->allocator, c.folders, c.room * sizeof *c.folders);
+    sft__arena_free(&c.arena);
+    sft__buf_reset(&c.path);
+    return status;
+}
+
+sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
+    if (!s->fresh) {
+        SFT_TRY(sft__disk_make_folder(s->root, err));
+    }
+    if (restart && sft__ck_is_folder(s->folder)) {
+        SFT_TRY(clear(s, err));
+    }
+    return sft__disk_make_folder(s->folder, err);
+}
+
+sft_status sft__stage_parents(const sft__stage *s, const char *folder, const char *name,
+                              sft_error *err) {
+    sft__buf path;
+    sft_status status = SFT_OK;
+    sft__buf_init(&path, s->allocator);
+    for (size_t i = 0; name[i] != '\0' && status == SFT_OK; i++) {
+        if (name[i] == '/') {
+            status = sft__stage_path(&path, folder, name, err);
+            if (status == SFT_OK) {
+                path.data[strlen(folder) + 1 + i] = '\0';
+                status = sft__disk_make_folder(path.data, err);
+            }
+        }
+    }
+    sft__buf_reset(&path);
+    return status;
+}
+
+/* ---------------------------------------------------------------- journals */
+
+sft_status sft__stage_journal(const sft__stage *s, uint32_t task, uint32_t tasks, sft__buf *out,
+                              sft_error *err) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s%lu-of-%lu", journal_prefix,
+                   (unsigned long)(tasks > 0 ? task : 1), (unsigned long)(tasks > 0 ? tasks : 1));
+    return sft__stage_path(out, s->folder, name, err);
+}
+
+static bool is_journal(const char *name, size_t len) {
+    return len > sizeof journal_prefix - 1 &&
+           memcmp(name, journal_prefix, sizeof journal_prefix - 1) == 0;
+}
+
+typedef struct reading {
+    const sft__stage *stage;
+    const char *folder;
+    sft__done *done;
+    bool remove;
+} reading;
+
+static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error *err) {
+    const reading *const r = ctx;
+    sft__buf path;
+    uint64_t valid;
+    if (!is_journal(name, len)) {
+        return SFT_OK;
+    }
+    sft__buf_init(&path, r->stage->allocator);
+    sft_status status = sft__stage_path(&path, r->folder, name, err);
+    if (status == SFT_OK) {
+        status = r->remove ? sft__disk_remove(path.data, err)
+                           : sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
+    }
+    sft__buf_reset(&path);
+    return status;
+}
+
+sft_status sft__stage_read(const sft__stage *s, const char *folder, sft__done *done,
+                           sft_error *err) {
+    reading r = {s, folder, done, false};
+    return sft__ck_is_folder(folder) ? sft__ck_list(folder, read_entry, &r, err) : SFT_OK;
+}
+
+sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *err) {
+    reading r = {s, folder, NULL, true};
+    return sft__ck_list(folder, read_entry, &r, err);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static const char *name_at(const sft_job *job, size_t i) {
+    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+}
+
+sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
+    const size_t count = s->job->count + s->job->text_count;
+    sft__buf path;
+    sft_status status = SFT_OK;
+    if (s->fresh) {
+        return SFT_OK;
+    }
+    sft__buf_init(&path, s->allocator);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        sft__disk_fact fact;
+        status = sft__stage_path(&path, s->root, name_at(s->job, i), err);
+        if (status == SFT_OK) {
+            status = sft__disk_stat(path.data, &fact, err);
+        }
+        if (status == SFT_OK && fact.exists) {
+            status = sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
+        }
+    }
+    sft__buf_reset(&path);
+    return status;
+}
+
+/* One file to its place; one that has gone there before is fine. */
+static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from, sft__buf *to,
+                           sft_error *err) {
+    sft__disk_fact fact;
+    SFT_TRY(sft__stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__stage_path(to, s->root, name, err));
+    SFT_TRY(sft__disk_stat(from->data, &fact, err));
+    if (!fact.exists) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__stage_parents(s, s->root, name, err));
+    SFT_TRY(sft__disk_rename(from->data, to->data, err));
+    if (s->durable && strchr(name, '/') != NULL) {
+        to->data[base_at(to->data) - 1] = '\0';
+        return sft__disk_sync_folder(to->data, err);
+    }
+    return SFT_OK;
+}
+
+static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
+    const sft_job *const job = s->job;
+    for (size_t i = 0; i < job->text_count; i++) { /* an old index must not speak of new files */
+        sft__disk_fact fact;
+        SFT_TRY(sft__stage_path(from, s->folder, job->texts[i].name, err));
+        SFT_TRY(sft__stage_path(to, s->root, job->texts[i].name, err));
+        SFT_TRY(sft__disk_stat(from->data, &fact, err));
+        if (fact.exists) {
+            SFT_TRY(sft__disk_remove(to->data, err));
+        }
+    }
+    for (size_t i = 0; i < job->count + job->text_count; i++) {
+        SFT_TRY(move_one(s, name_at(job, i), from, to, err));
+    }
+    return SFT_OK;
+}
+
+static sft_status replace_folder(const sft__stage *s, sft_error *err) {
+    const size_t base = base_at(s->root);
+    sft__buf parent;
+    sft_status status;
+    sft__buf_init(&parent, s->allocator);
+    sft__buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
+    sft__buf_add(&parent, "", 1);
+    status = parent.failed ? sft__fail_nomem(err, base) : sft__disk_rename(s->folder, s->root, err);
+    if (status == SFT_OK && s->durable && sft__disk_sync_folder(parent.data, err) != SFT_OK) {
+        status = SFT_E_DURABILITY;
+        if (err != NULL) {
+            err->status = SFT_E_DURABILITY;
+        }
+    }
+    sft__buf_reset(&parent);
+    return status == SFT_OK ? sft__stage_clean(s, s->root, err) : status;
+}
+
+sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
+    sft__buf from;
+    sft__buf to;
+    if (s->fresh) {
+        return replace_folder(s, err);
+    }
+    sft__buf_init(&from, s->allocator);
+    sft__buf_init(&to, s->allocator);
+    sft_status status = move_all(s, &from, &to, err);
+    sft__buf_reset(&from);
+    sft__buf_reset(&to);
+    if (status == SFT_OK && s->durable) {
+        status = sft__disk_sync_folder(s->root, err);
+    }
+    return status == SFT_OK ? clear(s, err) : status;
+}

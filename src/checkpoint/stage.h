@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/stage.h - the staging folder of a job, and how it becomes the target. Read job.h
+ * first.
+ *
+ * fresh: the target is not there, or empty: the staging folder lies beside it, and is renamed to
+ * it. Otherwise it lies in it, and its files are renamed one by one. Journals lie in the staging
+ * folder, too.
+ */
+#ifndef SFT_CHECKPOINT_STAGE_H
+#define SFT_CHECKPOINT_STAGE_H
+
+#include "checkpoint/journal.h"
+
+typedef struct sft__stage {
+    const sft_job *job;
+    const sft_allocator *allocator;
+    const char *root;   /* NUL-terminated, without a slash at its end */
+    const char *folder; /* staging */
+    sft__arena arena;
+    bool fresh;
+    bool durable;
+} sft__stage;
+
+/* Looks at the target: nothing is made yet. */
+sft_status sft__stage_init(sft__stage *stage, const sft_job *job, const char *directory,
+                           bool durable, sft_error *err);
+bool sft__stage_is_there(const sft__stage *stage);
+void sft__stage_reset(sft__stage *stage);
+/* Makes the folders that are missing. restart: what lies in the staging folder goes. */
+sft_status sft__stage_open(sft__stage *stage, bool restart, sft_error *err);
+/* FOLDER/NAME in `out`, NUL-terminated. */
+sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err);
+/* The folders between the staging folder and a file in it. */
+sft_status sft__stage_parents(const sft__stage *stage, const char *folder, const char *name,
+                              sft_error *err);
+sft_status sft__stage_journal(const sft__stage *stage, uint32_t task, uint32_t tasks, sft__buf *out,
+                              sft_error *err);
+/* What all journals in a folder say; none is fine. */
+sft_status sft__stage_read(const sft__stage *stage, const char *folder, sft__done *done,
+                           sft_error *err);
+/* SFT_E_EXISTS if an output is there. */
+sft_status sft__stage_check(const sft__stage *stage, sft_error *err);
+/* All files are complete, flushed, and closed: gives them their names. Can be done again. */
+sft_status sft__stage_commit(const sft__stage *stage, sft_error *err);
+/* Removes what a commit leaves. */
+sft_status sft__stage_clean(const sft__stage *stage, const char *folder, sft_error *err);
+
+#endif
