@@ -9,6 +9,8 @@
  * without one a folder of more than one rank is refused, for equal shapes may be replicas or
  * halves.
  *  - Replicas are believed to be equal, unless sft_checkpoint_verify looks.
+ *  - PyTorch's shards tell no full shapes: a tensor ends where its last part does, and a part that
+ * is missing at its very end is not missed.
  *  - PyTorch's .metadata and MindSpore's next generation keep their layout in pickles: not read.
  *
  * Threads: as for catalogs; an open checkpoint is immutable.

@@ -9,6 +9,8 @@
 #include "checkpoint/assembly.h"
 #include <stdlib.h>
 
+#define MAX_PARTS                                                                                  \
+    UINT64_C(0x1000000)   /* of one tensor: memory is taken for each before any is found */
 #define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
 #define MAX_REST 65536u   /* boxes that are left over while a hole is looked for */
 
@@ -153,8 +155,12 @@ static sft_status clear_holders(joining *j) {
     for (size_t i = 0; i < j->group_count; i++) {
         size_t parts;
         j->groups[i].base = wanted;
-        if (!sft__size_from_u64(sft_layout_part_count(j->groups[i].layout), &parts) ||
-            !sft__add_size(wanted, parts, &wanted)) {
+        const uint64_t n = sft_layout_part_count(j->groups[i].layout);
+        if (n > MAX_PARTS) {
+            return sft__fail(j->err, SFT_E_LIMIT, "a tensor in %llu parts, at most %llu are joined",
+                             (unsigned long long)n, (unsigned long long)MAX_PARTS);
+        }
+        if (!sft__size_from_u64(n, &parts) || !sft__add_size(wanted, parts, &wanted)) {
             return sft__fail_nomem(j->err, SIZE_MAX);
         }
     }
@@ -211,11 +217,14 @@ static sft_status find_groups(joining *j, const subject *s, size_t first) {
     j->group_count = 0;
     SFT_TRY(add_group(j, s->layout));
     for (size_t i = first + 1; i < j->count; i++) {
-        const sft_tensor *const t =
-            sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
         uint64_t shape[SFT_LAYOUT_RANK];
         const sft_layout *layout = NULL;
-        if (t == NULL || is_grouped(j, j->parts[i].rank)) {
+        const sft_tensor *t;
+        if (is_grouped(j, j->parts[i].rank)) {
+            continue;
+        }
+        t = sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
+        if (t == NULL) {
             continue;
         }
         size_t dims = t->rank;
@@ -273,17 +282,19 @@ static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
 }
 
 /* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart,
- * and their elements are as many as the tensor's. Sorted by dimension 0, only neighbours that reach
- * into each other there are compared. */
+ * and their elements are as many as the tensor's. Sorted by one dimension, only neighbours that
+ * reach into each other there are compared. */
 typedef struct one_box {
     const uint64_t *start;
     const uint64_t *count;
+    uint64_t low; /* along the dimension that is looked at first */
+    uint64_t high;
 } one_box;
 
 static int compare_boxes(const void *a, const void *b) {
     const one_box *const x = a;
     const one_box *const y = b;
-    return x->start[0] < y->start[0] ? -1 : x->start[0] > y->start[0];
+    return x->low < y->low ? -1 : x->low > y->low;
 }
 
 static bool overlap(const one_box *a, const one_box *b, size_t dims) {
@@ -352,7 +363,8 @@ static sft_status name_hole(const joining *j, const subject *s, const one_box *b
     bool ok = push_rest(&r, zero, s->shape);
     for (size_t i = 0; i < count && ok; i++) {
         for (size_t k = r.count; k-- > 0 && ok;) {
-            const one_box left = {r.numbers + k * 2 * r.dims, r.numbers + k * 2 * r.dims + r.dims};
+            const one_box left = {r.numbers + k * 2 * r.dims, r.numbers + k * 2 * r.dims + r.dims,
+                                  0, 0};
             if (overlap(&left, &boxes[i], s->dims)) {
                 ok = take_out(&r, k, &boxes[i]);
             }
@@ -367,25 +379,37 @@ static sft_status name_hole(const joining *j, const subject *s, const one_box *b
                             text[0] != '\0' ? text : "(one of very many)");
 }
 
+/* By the dimension that is cut most, judged by the first box: fewest neighbours reach into each
+ * other there. Scalars all do. */
+static void sort_boxes(const subject *s, one_box *boxes, size_t count) {
+    size_t by = 0;
+    for (size_t d = 1; d < s->dims && count != 0; d++) {
+        /* shape[d] / count[d] > shape[by] / count[by]; boxes that are here are not empty */
+        by = s->shape[d] / boxes[0].count[d] > s->shape[by] / boxes[0].count[by] ? d : by;
+    }
+    for (size_t i = 0; i < count; i++) {
+        boxes[i].low = s->dims == 0 ? 0 : boxes[i].start[by];
+        boxes[i].high = s->dims == 0 ? 1 : boxes[i].start[by] + boxes[i].count[by];
+    }
+    if (count > 1) {
+        qsort(boxes, count, sizeof *boxes, compare_boxes);
+    }
+}
+
 static sft_status check_tiling(const joining *j, const subject *s, one_box *boxes, size_t count) {
     uint64_t wanted = 1;
     uint64_t held = 0;
     for (size_t d = 0; d < s->dims; d++) {
         wanted *= s->shape[d]; /* checked: the layout was */
     }
-    if (s->dims != 0) {
-        qsort(boxes, count, sizeof *boxes, compare_boxes);
-    }
+    sort_boxes(s, boxes, count);
     for (size_t i = 0; i < count; i++) {
         uint64_t n = 1;
         for (size_t d = 0; d < s->dims; d++) {
             n *= boxes[i].count[d];
         }
         held += n;
-        for (size_t k = i + 1;
-             k < count &&
-             (s->dims == 0 || boxes[k].start[0] < boxes[i].start[0] + boxes[i].count[0]);
-             k++) {
+        for (size_t k = i + 1; k < count && boxes[k].low < boxes[i].high; k++) {
             if (overlap(&boxes[i], &boxes[k], s->dims)) {
                 return fail_on(j, s->like, SFT_E_OVERLAP,
                                "two boxes overlap without being replicas");
@@ -549,7 +573,8 @@ static sft_status borrow_part(joining *j, subject *s, size_t own, uint64_t rank)
     return SFT_OK;
 }
 
-/* The parts of the group at hand that have boxes and no holder: counted, or borrowed. */
+/* The parts of the group at hand that have boxes and no holder: the first is counted, or all are
+ * borrowed. */
 static sft_status missing_parts(joining *j, subject *s, size_t own, bool borrow, uint64_t *count) {
     *count = 0;
     for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
@@ -562,7 +587,10 @@ static sft_status missing_parts(joining *j, subject *s, size_t own, bool borrow,
         }
         SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
         *count += shards != 0;
-        if (borrow && shards != 0) {
+        if (!borrow && shards != 0) {
+            return SFT_OK; /* one is enough to know */
+        }
+        if (shards != 0) {
             SFT_TRY(borrow_part(j, s, own, rank));
             j->holder[s->base + part] = BORROWED; /* replicas of it are not missing any more */
         }

@@ -198,40 +198,52 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
     return SFT_OK;
 }
 
-/* One file of a folder that PyTorch wrote says what is in it. */
-static bool has_sharding_info(sft_checkpoint *c, const char *folder, const char *name) {
+/* One file of a folder that PyTorch wrote says what is in it. What cannot be opened says nothing.
+ */
+static sft_status has_sharding_info(sft_checkpoint *c, const char *folder, const char *name,
+                                    bool *found, sft_error *err) {
     static const char key[] = "DCP_SHARDING_INFO";
     const char *path;
     sft_catalog *catalog;
-    bool found = false;
-    if (sft__space_path(c, folder, name, &path, NULL) == SFT_OK &&
-        sft_catalog_open(&catalog, path, &c->open, NULL) == SFT_OK) {
-        found = sft_catalog_metadata_find(catalog, 0, key, sizeof key - 1, NULL) != NULL;
+    SFT_TRY(sft__space_path(c, folder, name, &path, err));
+    const sft_status status = sft_catalog_open(&catalog, path, &c->open, NULL);
+    if (status == SFT_OK) {
+        *found = sft_catalog_metadata_find(catalog, 0, key, sizeof key - 1, NULL) != NULL;
         sft_catalog_close(catalog);
     }
-    return found;
+    return status == SFT_E_NOMEM ? sft__fail_nomem(err, sizeof key) : SFT_OK;
+}
+
+/* The text of a description in the folder; *found: it could be read. */
+static sft_status read_if_there(sft_checkpoint *c, const char *folder, const char *name,
+                                sft__space_text *text, bool *found, sft_error *err) {
+    const char *path;
+    SFT_TRY(sft__space_path(c, folder, name, &path, err));
+    const sft_status status = sft__space_read(c, path, text, NULL);
+    *found = status == SFT_OK;
+    return status == SFT_E_NOMEM ? sft__fail_nomem(err, 1) : SFT_OK;
 }
 
 /* A folder's metadata.json may be anybody's. */
-static bool is_mindformers(sft_checkpoint *c, const char *folder) {
+static sft_status is_mindformers(sft_checkpoint *c, const char *folder, bool *found,
+                                 sft_error *err) {
     static const char key[] = "\"state_dict_metadata\"";
     sft__space_text text;
-    const char *path;
-    bool found = false;
-    if (sft__space_path(c, folder, "latest_checkpointed_iteration.txt", &path, NULL) == SFT_OK &&
-        sft__space_read(c, path, &text, NULL) == SFT_OK) {
+    bool there;
+    SFT_TRY(read_if_there(c, folder, "latest_checkpointed_iteration.txt", &text, found, err));
+    if (*found) {
         sft__space_text_reset(&text);
-        return true;
+        return SFT_OK;
     }
-    if (sft__space_path(c, folder, "metadata.json", &path, NULL) != SFT_OK ||
-        sft__space_read(c, path, &text, NULL) != SFT_OK) {
-        return false;
+    SFT_TRY(read_if_there(c, folder, "metadata.json", &text, &there, err));
+    if (!there) {
+        return SFT_OK;
     }
-    for (size_t i = 0; !found && i + sizeof key - 1 <= text.size; i++) {
-        found = text.data[i] == '"' && memcmp(text.data + i, key, sizeof key - 1) == 0;
+    for (size_t i = 0; !*found && i + sizeof key - 1 <= text.size; i++) {
+        *found = text.data[i] == '"' && memcmp(text.data + i, key, sizeof key - 1) == 0;
     }
     sft__space_text_reset(&text);
-    return found;
+    return SFT_OK;
 }
 
 static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
@@ -239,17 +251,20 @@ static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
     memset(&s, 0, sizeof s);
     c->kind = SFT_CHECKPOINT_NONE;
     SFT_TRY(sft__ck_list(folder, see, &s, err));
-    if (s.ranks) {
-        c->kind = SFT_CHECKPOINT_RANKS;
-    } else if (s.topology) {
-        c->kind = SFT_CHECKPOINT_TOPOLOGY;
-    } else if (s.metadata && is_mindformers(c, folder)) {
-        c->kind = SFT_CHECKPOINT_MINDFORMERS;
-    } else if (s.name_map) {
-        c->kind = SFT_CHECKPOINT_COMPLETE;
-    } else if (!s.index && s.weights && has_sharding_info(c, folder, s.first)) {
-        c->kind = SFT_CHECKPOINT_DCP;
+    bool mindformers = false;
+    bool sharded = false;
+    if (s.metadata && !s.ranks && !s.topology) {
+        SFT_TRY(is_mindformers(c, folder, &mindformers, err));
     }
+    if (s.weights && !s.index && !s.ranks && !s.topology && !mindformers && !s.name_map) {
+        SFT_TRY(has_sharding_info(c, folder, s.first, &sharded, err));
+    }
+    c->kind = s.ranks       ? SFT_CHECKPOINT_RANKS
+              : s.topology  ? SFT_CHECKPOINT_TOPOLOGY
+              : mindformers ? SFT_CHECKPOINT_MINDFORMERS
+              : s.name_map  ? SFT_CHECKPOINT_COMPLETE
+              : sharded     ? SFT_CHECKPOINT_DCP
+                            : SFT_CHECKPOINT_NONE;
     return SFT_OK;
 }
 
@@ -385,10 +400,14 @@ sft_status sft__space_open_named(sft_checkpoint *c, const char *name, sft_catalo
     files.open = open_below;
     files.ctx = &f;
     *missing = false;
-    const sft_status status = sft_catalog_open_model(out, &files, &c->open, err);
+    sft_error why;
+    const sft_status status = sft_catalog_open_model(out, &files, &c->open, &why);
     if (status != SFT_OK && f.missing) {
         *missing = true;
         return SFT_OK;
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
     }
     return status;
 }

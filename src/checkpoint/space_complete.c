@@ -86,10 +86,14 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
                              sft_source **sources, sft_error *err) {
     const complete *const w = ctx;
     for (size_t i = 0; i < count; i++) {
+        sft_error why;
         bool missing; /* told by the catalog, which knows what the file was for */
-        const sft_status status =
-            sft__ck_open_below(w->c->folder, names[i], w->c->allocator, &sources[i], &missing, err);
+        const sft_status status = sft__ck_open_below(w->c->folder, names[i], w->c->allocator,
+                                                     &sources[i], &missing, &why);
         if (status != SFT_OK && !missing) {
+            if (err != NULL) {
+                *err = why;
+            }
             return status;
         }
     }

@@ -469,13 +469,41 @@ def resume(base):
     check("no steps at all", run("resume-point", os.path.join(root, "strategy")).returncode == 1)
 
 
+# ---------------------------------------------------------------- what others wrote
+
+
+def fixtures(base):
+    """Small files of MindSpore 2.10 and of four PyTorch 2.13 processes (make_fixtures.py): values are linear indexes."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
+    folder = os.path.join(base, "fixtures")
+    shutil.copytree(here, folder)
+    bases = {"w": ([8, 4], 0), "q": ([4, 4], 100), "n": ([6], 200), "u": ([10, 3], 300)}
+
+    def numbers(name, dtype, form):
+        shape, first = bases[name]
+        return dtype, tuple(shape), struct.pack("<%d%s" % (product(shape), form), *range(first, first + product(shape)))
+
+    truth = {n: numbers(n, "I32", "i") for n in "wqn"}
+    truth["step"] = ("I32", (1,), struct.pack("<i", 7))
+    ms = os.path.join(folder, "mindspore")
+    strategy = ("--layout", os.path.join(ms, "strategy.ckpt"))
+    equal("MindSpore's de-duplicated ranks", os.path.join(ms, "checkpoint"), truth, *strategy)
+    equal("MindSpore's unified weights", os.path.join(ms, "unified"), truth)
+    equal("what MindSpore sliced of them", os.path.join(ms, "sliced"), truth, *strategy)
+    equal("PyTorch's shards", os.path.join(folder, "dcp"), {
+        "w": numbers("w", "F32", "f"), "q": numbers("q", "F32", "f"), "u": numbers("u", "I32", "i"),
+        "n": numbers("n", "I64", "q"), "scalar": ("F32", (), struct.pack("<f", 2.5))})
+    os.unlink(os.path.join(folder, "dcp", "shard-00004-model-00001-of-00001.safetensors"))
+    refused("without the last shard", os.path.join(folder, "dcp"), ["no file holds the box"])
+
+
 def main():
     global TOOL
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
     TOOL = os.path.abspath(p.parse_args().tool)
     for group in (missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, topology,
-                  mindformers, resume):
+                  mindformers, resume, fixtures):
         base = tempfile.mkdtemp(prefix="sft-space-")
         group(base)
         shutil.rmtree(base)
