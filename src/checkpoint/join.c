@@ -45,6 +45,8 @@ typedef struct joining {
     size_t *holder; /* of each part of the tensor at hand, group after group: position in `parts` +
                        1; 0: none */
     size_t holder_room;
+    const sft_tensor **found; /* the tensor at hand, by part; NULL: the part has none */
+    size_t *guess;            /* where a part's next tensor probably is: ranks keep one order */
     group *groups;
     size_t group_count;
     size_t group_room;
@@ -92,33 +94,72 @@ static sft_status check_ranks(const joining *j) {
     return status;
 }
 
+static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len) {
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
+/* The table is made anew when it is full: of a thousand ranks it holds the names of one. */
+static sft_status make_room(joining *j) {
+    const size_t wanted = j->name_count < 1024 ? 2048 : 2 * j->name_count;
+    if (!sft__grow(j->allocator, &j->names, &j->name_room, wanted, sizeof *j->names)) {
+        return sft__fail_nomem(j->err, wanted * sizeof *j->names);
+    }
+    if (j->map.slots != NULL) {
+        sft__strmap_reset(&j->map);
+    }
+    if (!sft__strmap_init(&j->map, j->names, sizeof *j->names, j->name_room, j->allocator)) {
+        return sft__fail_nomem(j->err, wanted * sizeof(uint64_t));
+    }
+    for (size_t i = 0; i < j->name_count; i++) {
+        (void)sft__strmap_add(&j->map, i);
+    }
+    return SFT_OK;
+}
+
+/* A tensor of part number i. *next: which name it probably has, as ranks keep one order. */
+static sft_status note_name(joining *j, const sft_tensor *t, size_t i, size_t *next) {
+    if (*next < j->name_count &&
+        same_name(j->names[*next].name, j->names[*next].len, t->name, t->name_len)) {
+        ++*next;
+        return SFT_OK;
+    }
+    if (j->name_count == j->name_room) {
+        SFT_TRY(make_room(j));
+    }
+    joined_name *const n = &j->names[j->name_count];
+    n->name = t->name;
+    n->len = t->name_len;
+    n->first = i;
+    const size_t at = sft__strmap_add(&j->map, j->name_count);
+    *next = at == SFT__STRMAP_NONE ? ++j->name_count : at + 1;
+    return SFT_OK;
+}
+
 static sft_status collect_names(joining *j) {
-    size_t total = 0;
-    for (size_t i = 0; i < j->count; i++) {
-        total += sft_catalog_count(j->parts[i].catalog);
-    }
-    j->names = sft__alloc_array(j->allocator, total + 1, sizeof *j->names);
-    if (j->names == NULL) {
-        return sft__fail_nomem(j->err, (total + 1) * sizeof *j->names);
-    }
-    j->name_room = total + 1;
-    if (!sft__strmap_init(&j->map, j->names, sizeof *j->names, total, j->allocator)) {
-        return sft__fail_nomem(j->err, total * sizeof(uint64_t));
-    }
     for (size_t i = 0; i < j->count; i++) {
         const sft_catalog *const c = j->parts[i].catalog;
-        for (size_t k = 0; k < sft_catalog_count(c); k++) {
-            const sft_tensor *const t = sft_catalog_at(c, k);
-            joined_name *const n = &j->names[j->name_count];
-            n->name = t->name;
-            n->len = t->name_len;
-            n->first = i;
-            if (sft__strmap_add(&j->map, j->name_count) == SFT__STRMAP_NONE) {
-                j->name_count++;
-            }
+        const size_t count = sft_catalog_count(c);
+        size_t next = 0;
+        for (size_t k = 0; k < count; k++) {
+            SFT_TRY(note_name(j, sft_catalog_at(c, k), i, &next));
         }
     }
     return SFT_OK;
+}
+
+/* Who has the tensor, and which one it is there. */
+static void find_everywhere(joining *j, const joined_name *n) {
+    for (size_t i = 0; i < j->count; i++) {
+        const sft_catalog *const c = j->parts[i].catalog;
+        const sft_tensor *t = i < n->first ? NULL : sft_catalog_at(c, j->guess[i]);
+        if (i >= n->first && (t == NULL || !same_name(t->name, t->name_len, n->name, n->len))) {
+            t = sft_catalog_find(c, n->name, n->len);
+        }
+        if (t != NULL) {
+            j->guess[i] = sft_catalog_index_of(c, t) + 1;
+        }
+        j->found[i] = t;
+    }
 }
 
 /* ---------------------------------------------------------------- holders */
@@ -179,7 +220,7 @@ static sft_status find_holders(joining *j, const subject *s) {
         if (!sft_layout_holds(s->layout, j->parts[i].rank)) {
             continue;
         }
-        t = sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
+        t = j->found[i];
         if (t == NULL) {
             continue;
         }
@@ -223,7 +264,7 @@ static sft_status find_groups(joining *j, const subject *s, size_t first) {
         if (is_grouped(j, j->parts[i].rank)) {
             continue;
         }
-        t = sft_catalog_find(j->parts[i].catalog, s->like->name, s->like->name_len);
+        t = j->found[i];
         if (t == NULL) {
             continue;
         }
@@ -458,8 +499,7 @@ static sft_status take_part(joining *j, const subject *s, size_t which) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, count, local};
     const uint64_t rank = j->parts[which].rank;
-    const sft_tensor *const t =
-        sft_catalog_find(j->parts[which].catalog, s->like->name, s->like->name_len);
+    const sft_tensor *const t = j->found[which];
     uint64_t shards = 0;
     SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
@@ -500,8 +540,7 @@ static sft_status from_part(joining *j, const subject *s, size_t which, const ui
                             bool take, uint64_t *elements) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, count, local};
-    const sft_tensor *const t =
-        sft_catalog_find(j->parts[which].catalog, s->like->name, s->like->name_len);
+    const sft_tensor *const t = j->found[which];
     const uint64_t rank = j->parts[which].rank;
     uint64_t shards = 0;
     SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
@@ -649,8 +688,7 @@ static sft_status take_cut(joining *j, subject *s, size_t which) {
 /* Not cut: all ranks that have it must have the same. */
 static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
     for (size_t i = which + 1; i < j->count; i++) {
-        const sft_tensor *const t =
-            sft_catalog_find(j->parts[i].catalog, like->name, like->name_len);
+        const sft_tensor *const t = j->found[i];
         if (t == NULL) {
             continue;
         }
@@ -670,7 +708,8 @@ static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
 static sft_status take_name(joining *j, const joined_name *n) {
     subject s;
     memset(&s, 0, sizeof s);
-    s.like = sft_catalog_find(j->parts[n->first].catalog, n->name, n->len);
+    find_everywhere(j, n);
+    s.like = j->found[n->first];
     s.dims = s.like->rank;
     for (size_t d = 0; d < s.dims && d < SFT_LAYOUT_RANK; d++) {
         s.shape[d] = s.like->shape[d];
@@ -730,7 +769,9 @@ static sft_status take_metadata(joining *j) {
 static sft_status prepare(joining *j, const sft_open_options *options) {
     j->catalogs = sft__alloc_array(j->allocator, j->count, sizeof *j->catalogs);
     j->load = sft__alloc_zero(j->allocator, j->count * sizeof *j->load);
-    if (j->catalogs == NULL || j->load == NULL) {
+    j->found = sft__alloc_array(j->allocator, j->count, sizeof *j->found);
+    j->guess = sft__alloc_zero(j->allocator, j->count * sizeof *j->guess);
+    if (j->catalogs == NULL || j->load == NULL || j->found == NULL || j->guess == NULL) {
         return sft__fail_nomem(j->err, j->count * sizeof *j->load);
     }
     for (size_t i = 0; i < j->count; i++) {
@@ -782,6 +823,8 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what
     }
     sft__free(j.allocator, j.catalogs, count * sizeof *j.catalogs);
     sft__free(j.allocator, j.load, count * sizeof *j.load);
+    sft__free(j.allocator, j.found, count * sizeof *j.found);
+    sft__free(j.allocator, j.guess, count * sizeof *j.guess);
     sft__free(j.allocator, j.names, j.name_room * sizeof *j.names);
     sft__free(j.allocator, j.holder, j.holder_room * sizeof *j.holder);
     sft__free(j.allocator, j.groups, j.group_room * sizeof *j.groups);
