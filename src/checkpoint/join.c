@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "base/strmap.h"
 #include "checkpoint/assembly.h"
+#include "checkpoint/tiling.h"
 #include <stdlib.h>
 
 #define MAX_PARTS                                                                                  \
     UINT64_C(0x1000000)   /* of one tensor: memory is taken for each before any is found */
 #define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
-#define MAX_REST 65536u   /* boxes that are left over while a hole is looked for */
 
 /* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
 typedef struct joined_name {
@@ -289,22 +289,6 @@ static sft_status find_groups(joining *j, const subject *s, size_t first) {
 
 /* ---------------------------------------------------------------- what nobody has */
 
-static void describe_box(char *text, size_t room, const uint64_t *start, const uint64_t *count,
-                         size_t dims) {
-    sft__buf b;
-    sft__buf_init(&b, NULL);
-    sft__buf_text(&b, "[");
-    for (size_t d = 0; d < dims; d++) {
-        sft__buf_text(&b, d == 0 ? "" : ", ");
-        sft__buf_u64(&b, start[d]);
-        sft__buf_text(&b, ":");
-        sft__buf_u64(&b, start[d] + count[d]);
-    }
-    sft__buf_add(&b, "]", 2); /* with its NUL */
-    (void)sft_escape(text, room, b.failed ? "" : b.data, b.failed ? 0 : b.len - 1);
-    sft__buf_reset(&b);
-}
-
 /* Is the part empty? Then nobody needs to have it. Otherwise says which box is missing. */
 static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
@@ -316,155 +300,17 @@ static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
         return SFT_OK;
     }
     SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
-    describe_box(box, sizeof box, start, count, s->dims);
+    sft__box_describe(box, sizeof box, start, count, s->dims);
     return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
                             "no file holds the box %s, which is rank %llu's", box,
                             (unsigned long long)rank);
-}
-
-/* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart,
- * and their elements are as many as the tensor's. Sorted by one dimension, only neighbours that
- * reach into each other there are compared. */
-typedef struct one_box {
-    const uint64_t *start;
-    const uint64_t *count;
-    uint64_t low; /* along the dimension that is looked at first */
-    uint64_t high;
-} one_box;
-
-static int compare_boxes(const void *a, const void *b) {
-    const one_box *const x = a;
-    const one_box *const y = b;
-    return x->low < y->low ? -1 : x->low > y->low;
-}
-
-static bool overlap(const one_box *a, const one_box *b, size_t dims) {
-    for (size_t d = 0; d < dims; d++) {
-        if (a->start[d] + a->count[d] <= b->start[d] || b->start[d] + b->count[d] <= a->start[d]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* What is left of the tensor when the boxes are taken out, as boxes: one of them is named. */
-typedef struct rest {
-    const joining *j;
-    uint64_t *numbers; /* start and count of each */
-    size_t count;
-    size_t room;
-    size_t dims;
-} rest;
-
-static bool push_rest(rest *r, const uint64_t *start, const uint64_t *count) {
-    if (r->count >= MAX_REST ||
-        !sft__grow(r->j->allocator, &r->numbers, &r->room, (r->count + 1) * (2 * r->dims + 1),
-                   sizeof *r->numbers)) {
-        return false;
-    }
-    memcpy(r->numbers + r->count * 2 * r->dims, start, r->dims * sizeof *start);
-    memcpy(r->numbers + r->count++ * 2 * r->dims + r->dims, count, r->dims * sizeof *count);
-    return true;
-}
-
-/* Box number i without `box`: along each dimension what lies below and above of it. */
-static bool take_out(rest *r, size_t i, const one_box *box) {
-    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK];
-    memcpy(start, r->numbers + i * 2 * r->dims, r->dims * sizeof *start);
-    memcpy(count, r->numbers + i * 2 * r->dims + r->dims, r->dims * sizeof *count);
-    r->count--;
-    memmove(r->numbers + i * 2 * r->dims, r->numbers + r->count * 2 * r->dims,
-            2 * r->dims * sizeof *r->numbers);
-    for (size_t d = 0; d < r->dims; d++) {
-        const uint64_t end = start[d] + count[d];
-        const uint64_t low = box->start[d] > start[d] ? box->start[d] : start[d];
-        const uint64_t box_end = box->start[d] + box->count[d];
-        const uint64_t high = box_end < end ? box_end : end;
-        count[d] = low - start[d];
-        if (count[d] != 0 && !push_rest(r, start, count)) {
-            return false;
-        }
-        const uint64_t from = start[d];
-        start[d] = high;
-        count[d] = end - high;
-        if (count[d] != 0 && !push_rest(r, start, count)) {
-            return false;
-        }
-        start[d] = low > from ? low : from;
-        count[d] = high - low;
-    }
-    return true;
-}
-
-static sft_status name_hole(const joining *j, const subject *s, const one_box *boxes,
-                            size_t count) {
-    const uint64_t zero[SFT_LAYOUT_RANK] = {0};
-    rest r = {j, NULL, 0, 0, s->dims};
-    char text[160] = "";
-    bool ok = push_rest(&r, zero, s->shape);
-    for (size_t i = 0; i < count && ok; i++) {
-        for (size_t k = r.count; k-- > 0 && ok;) {
-            const one_box left = {r.numbers + k * 2 * r.dims, r.numbers + k * 2 * r.dims + r.dims,
-                                  0, 0};
-            if (overlap(&left, &boxes[i], s->dims)) {
-                ok = take_out(&r, k, &boxes[i]);
-            }
-        }
-    }
-    if (ok && r.count != 0) {
-        describe_box(text, sizeof text, r.numbers, r.numbers + r.dims, r.dims);
-    }
-    sft__free(j->allocator, r.numbers, r.room * sizeof *r.numbers);
-    return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                            "no file holds the box %s",
-                            text[0] != '\0' ? text : "(one of very many)");
-}
-
-/* By the dimension that is cut most, judged by the first box: fewest neighbours reach into each
- * other there. Scalars all do. */
-static void sort_boxes(const subject *s, one_box *boxes, size_t count) {
-    size_t by = 0;
-    for (size_t d = 1; d < s->dims && count != 0; d++) {
-        /* shape[d] / count[d] > shape[by] / count[by]; boxes that are here are not empty */
-        by = s->shape[d] / boxes[0].count[d] > s->shape[by] / boxes[0].count[by] ? d : by;
-    }
-    for (size_t i = 0; i < count; i++) {
-        boxes[i].low = s->dims == 0 ? 0 : boxes[i].start[by];
-        boxes[i].high = s->dims == 0 ? 1 : boxes[i].start[by] + boxes[i].count[by];
-    }
-    if (count > 1) {
-        qsort(boxes, count, sizeof *boxes, compare_boxes);
-    }
-}
-
-static sft_status check_tiling(const joining *j, const subject *s, one_box *boxes, size_t count) {
-    uint64_t wanted = 1;
-    uint64_t held = 0;
-    for (size_t d = 0; d < s->dims; d++) {
-        wanted *= s->shape[d]; /* checked: the layout was */
-    }
-    sort_boxes(s, boxes, count);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t n = 1;
-        for (size_t d = 0; d < s->dims; d++) {
-            n *= boxes[i].count[d];
-        }
-        held += n;
-        for (size_t k = i + 1; k < count && boxes[k].low < boxes[i].high; k++) {
-            if (overlap(&boxes[i], &boxes[k], s->dims)) {
-                return fail_on(j, s->like, SFT_E_OVERLAP,
-                               "two boxes overlap without being replicas");
-            }
-        }
-    }
-    return held == wanted ? SFT_OK : name_hole(j, s, boxes, count);
 }
 
 static sft_status check_boxes(const joining *j, const subject *s) {
     const size_t parts = (size_t)sft_layout_part_count(s->layout);
     const size_t numbers = 2 * s->dims + 1;
     uint64_t *const room = sft__alloc_array(j->allocator, parts * numbers, sizeof *room);
-    one_box *const boxes = sft__alloc_array(j->allocator, parts, sizeof *boxes);
+    sft__box *const boxes = sft__alloc_array(j->allocator, parts, sizeof *boxes);
     uint64_t local[SFT_LAYOUT_RANK];
     size_t n = 0;
     sft_status status = SFT_OK;
@@ -486,7 +332,8 @@ static sft_status check_boxes(const joining *j, const subject *s) {
         }
     }
     if (status == SFT_OK) {
-        status = check_tiling(j, s, boxes, n);
+        const sft__tiling tiling = {j->allocator, s->like, s->shape, s->dims, j->err};
+        status = sft__tiling_check(&tiling, boxes, n);
     }
     sft__free(j->allocator, room, parts * numbers * sizeof *room);
     sft__free(j->allocator, boxes, parts * sizeof *boxes);
