@@ -111,13 +111,17 @@ extern const cli_command cli_cmd_fetch;
 extern const cli_command cli_cmd_get;
 extern const cli_command cli_cmd_hash;
 extern const cli_command cli_cmd_help;
+extern const cli_command cli_cmd_join;
 extern const cli_command cli_cmd_layout;
 extern const cli_command cli_cmd_ls;
 extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
+extern const cli_command cli_cmd_reshard;
 extern const cli_command cli_cmd_resume_point;
 extern const cli_command cli_cmd_scan;
 extern const cli_command cli_cmd_show;
+extern const cli_command cli_cmd_slice;
+extern const cli_command cli_cmd_split;
 extern const cli_command cli_cmd_verify;
 
 typedef struct cli_value {

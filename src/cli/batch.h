@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/batch.h - what split, join, reshard and slice have in common: the list of files to write, and
+ * the run (or the plan) of the job that writes them. Read ranks.h first.
+ */
+#ifndef SFT_CLI_BATCH_H
+#define SFT_CLI_BATCH_H
+
+#include "ranks.h"
+
+typedef struct cli_batch {
+    cli *c;
+    const sft_checkpoint_api *api;
+    const char *source;  /* for messages */
+    const char *target;  /* for messages: the folder or file asked for */
+    const char *folder;  /* where the files go */
+    sft_job_file *files; /* names and lists are owned */
+    size_t count;
+    sft_job_text *texts; /* names and data are owned */
+    size_t text_count;
+    char *owned_folder;
+} cli_batch;
+
+/* False: reported. */
+bool cli_batch_init(cli_batch *b, cli *c, const char *source);
+void cli_batch_reset(cli_batch *b);
+/* The output is the folder -o. */
+bool cli_batch_to_folder(cli_batch *b);
+/* The output is the one file -o; the name that it has in its folder. NULL: reported. */
+const char *cli_batch_to_file(cli_batch *b);
+
+/* name is copied; tensors (may be NULL: all) was made by cli_alloc and is taken over. */
+sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *catalog,
+                             uint32_t *tensors, size_t count);
+/* name is copied; data was made by cli_alloc and is taken over. */
+void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size);
+
+/* Tells the plan, or carries it out and tells of that. label: of the progress line. */
+void cli_batch_run(cli_batch *b, const char *label);
+
+/* A source of --source-layout, or any other one that cli_open opens: as one model. */
+bool cli_batch_open(cli *c, const char *operand, sft_catalog **out);
+
+/* Text that grows; freed or taken over by the caller. */
+typedef struct cli_text_buffer {
+    char *data;
+    size_t size;
+    size_t room;
+} cli_text_buffer;
+void cli_text_add(cli_text_buffer *t, const char *text, size_t len);
+void cli_text_put(cli_text_buffer *t, const char *text);
+void cli_text_number(cli_text_buffer *t, uint64_t value);
+/* A JSON string as Python's json module writes it: ASCII alone. */
+void cli_text_json(cli_text_buffer *t, const char *text, size_t len);
+/* {"metadata": {"total_size": N}, "weight_map": {name: file}} as Python writes it with this indent.
+ */
+void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
+                    unsigned indent);
+
+#define CLI_BATCH_OPTIONS                                                                          \
+    CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
+        CLI_OPT_ARG(CLI_TEXT, "task", 0, "K/N",                                                    \
+                    "only share K of N, the same everywhere; the last one to end puts all in "     \
+                    "place, or finish "                                                            \
+                    "does"),                                                                       \
+        CLI_OPT_FLAG("restart", 0, "forget what a run that was killed has left"),                  \
+        CLI_OPT_FLAG("verify", 0, "read back what was written, and compare"),                      \
+        CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),                                    \
+        CLI_OPT_FLAG("plan", 'n',                                                                  \
+                     "say what would be done, a JSON line for each file, and do nothing")
+#define CLI_BATCH_COMMON                                                                           \
+    (CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |          \
+     CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE)
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/cmd_reshard.c - from any number of ranks to any other, and what one rank gets of a model.
+ * Read batch.h first.
+ */
+#include "batch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool open_target(cli *c, const cli_batch *b, const char *option, sft_layout_set **set) {
+    const char *path = cli_text(c, option);
+    sft_layout_set_options o;
+    sft_error err;
+
+    SFT_INIT(&o);
+    o.ranks = cli_number(c, "ranks", 0);
+    if (path == NULL) {
+        cli_usage(c, "--%s FILE says how the model is to be cut", option);
+        return false;
+    }
+    if (b->api->layout_set_open(set, path, &o, &err) != SFT_OK) {
+        cli_fail_plainly(c, path, &err);
+        return false;
+    }
+    return true;
+}
+
+static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_set *set,
+                     uint64_t rank, sft_catalog **part) {
+    sft_open_options open;
+    sft_error err;
+
+    SFT_INIT(&open);
+    if (b->api->checkpoint_part(part, whole, rank, b->api->layout_set_find_whole, set, &open,
+                                &err) != SFT_OK) {
+        cli_fail_plainly(b->c, b->source, &err);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- reshard */
+
+/* PATTERN with the rank for {rank}. */
+static char *file_name(const char *pattern, uint64_t rank) {
+    cli_text_buffer t = {NULL, 0, 0};
+
+    cli_text_put(&t, "");
+    for (const char *at = pattern; *at != '\0';) {
+        const char *hole = strstr(at, "{rank}");
+        if (hole == NULL) {
+            cli_text_put(&t, at);
+            break;
+        }
+        cli_text_add(&t, at, (size_t)(hole - at));
+        cli_text_number(&t, rank);
+        at = hole + 6;
+    }
+    return t.data;
+}
+
+static bool add_layout(cli_batch *b, const sft_layout_set *set) {
+    size_t size;
+    sft_error err;
+
+    if (b->api->layout_set_write(set, NULL, 0, &size, &err) != SFT_OK) {
+        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        return false;
+    }
+    char *text = cli_alloc(size + 1, 1);
+    if (b->api->layout_set_write(set, text, size, &size, &err) != SFT_OK) {
+        free(text);
+        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        return false;
+    }
+    cli_batch_text(b, "layout.json", text, size);
+    return true;
+}
+
+static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set) {
+    const char *given = cli_text(b->c, "name");
+    const char *pattern = given != NULL ? given : "rank_{rank}/model.safetensors";
+    const uint64_t ranks = b->api->layout_set_ranks(set);
+    sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
+    uint64_t made = 0;
+
+    if (strstr(pattern, "{rank}") == NULL && ranks > 1) {
+        cli_usage(b->c, "--name needs {rank} where the rank's number goes");
+    } else {
+        while (made < ranks && cut_rank(b, whole, set, made, &parts[made])) {
+            char *name = file_name(pattern, made);
+            (void)cli_batch_file(b, name, parts[made], NULL, 0);
+            free(name);
+            made++;
+        }
+        if (made == ranks && add_layout(b, set)) {
+            cli_batch_run(b, "resharding");
+        }
+    }
+    while (made > 0) {
+        sft_catalog_close(parts[--made]);
+    }
+    free(parts);
+}
+
+static void run_reshard(cli *c) {
+    sft_layout_set *set = NULL;
+    sft_catalog *whole;
+    cli_batch b;
+
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
+        !open_target(c, &b, "target-layout", &set)) {
+        return;
+    }
+    if (cli_batch_open(c, c->operands[0], &whole)) {
+        cli_warn_problems(c, whole, c->operands[0]);
+        reshard(&b, whole, set);
+        sft_catalog_close(whole);
+    }
+    b.api->layout_set_free(set);
+    cli_batch_reset(&b);
+}
+
+static const cli_opt reshard_options[] = {
+    CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE",
+                "how the ranks of SRC are cut, where the folder does not say"),
+    CLI_OPT_ARG(CLI_FILE, "target-layout", 0, "FILE", "how the model is to be cut"),
+    CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
+    CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a target layout that does not say"),
+    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
+                "of folders of ranks: the files whose names end so (3_2)"),
+    CLI_OPT_ARG(CLI_TEXT, "name", 0, "PATTERN",
+                "names of the files (default: rank_{rank}/model.safetensors)"),
+    CLI_BATCH_OPTIONS,
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_reshard = {
+    .name = "reshard",
+    .operands = "SRC",
+    .summary = "cut a model anew: from any number of ranks to any other",
+    .description =
+        "SRC is a checkpoint of many ranks, or any model that is whole. A layout is a MindSpore "
+        "strategy or a folder "
+        "of them, a layout.json, a topology.json or a tensor-parallel plan; numbers of ranks need "
+        "not divide one "
+        "another, nor the sizes of tensors. -o names a folder, which gets a file for each rank, "
+        "and layout.json.\n\n"
+        "Every byte of the source is read once, also where tensors are cut along columns, in the "
+        "memory that --memory "
+        "gives. The folder appears when everything is written. A run that was killed goes on where "
+        "it was when it is "
+        "started again. For many machines: --task 1/8 to --task 8/8 on a common file system.",
+    .examples =
+        "safetensors reshard ranks/ --source-layout strategy/ --target-layout new.ckpt -o out/\n"
+        "safetensors reshard model/ --target-layout plan.json --ranks 8 -o tp8/",
+    .options = reshard_options,
+    .common = CLI_BATCH_COMMON,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_reshard,
+};
+
+/* ---------------------------------------------------------------- slice */
+
+static void run_slice(cli *c) {
+    const uint64_t rank = cli_number(c, "rank", UINT64_MAX);
+    sft_layout_set *set = NULL;
+    sft_catalog *whole;
+    sft_catalog *part;
+    cli_batch b;
+
+    if (!cli_batch_init(&b, c, c->operands[0])) {
+        return;
+    }
+    const char *name = cli_batch_to_file(&b);
+    if (name != NULL && rank == UINT64_MAX) {
+        cli_usage(c, "--rank K says whose part");
+    } else if (name != NULL && open_target(c, &b, "layout", &set) &&
+               cli_batch_open(c, c->operands[0], &whole)) {
+        if (rank >= b.api->layout_set_ranks(set)) {
+            cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
+                      (unsigned long long)b.api->layout_set_ranks(set));
+        } else if (cut_rank(&b, whole, set, rank, &part)) {
+            (void)cli_batch_file(&b, name, part, NULL, 0);
+            cli_batch_run(&b, "slicing");
+            sft_catalog_close(part);
+        }
+        sft_catalog_close(whole);
+    }
+    if (set != NULL) {
+        b.api->layout_set_free(set);
+    }
+    cli_batch_reset(&b);
+}
+
+static const cli_opt slice_options[] = {
+    CLI_OPT_ARG(CLI_NUMBER, "rank", 'k', "K", "whose part"),
+    CLI_OPT_ARG(CLI_FILE, "layout", 0, "FILE", "how the model is to be cut"),
+    CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a layout that does not say"),
+    CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE", "of a source of many ranks: how it is cut"),
+    CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
+    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
+                "of folders of ranks: the files whose names end so (3_2)"),
+    CLI_BATCH_OPTIONS,
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_slice = {
+    .name = "slice",
+    .operands = "SRC",
+    .summary = "write what one rank holds of a model",
+    .description = "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names "
+                   "the file that "
+                   "gets what --layout gives to rank K; only these bytes are read.",
+    .examples = "safetensors slice model/ --rank 3 --layout strategy.ckpt -o rank_3.safetensors",
+    .options = slice_options,
+    .common = CLI_BATCH_COMMON,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_slice,
+};
