@@ -299,17 +299,22 @@ static sft_status verify_units(running *r, uint8_t kind, sft_error *err) {
     return status;
 }
 
+static sft_status check_memory(const running *r, sft_error *err) {
+    const uint64_t memory = r->options.memory_bytes > 0 ? r->options.memory_bytes : DEFAULT_MEMORY;
+    const uint64_t least = r->job->room + 4096 > LEAST_MEMORY ? r->job->room + 4096 : LEAST_MEMORY;
+    if (memory < least) {
+        return sft__fail(err, SFT_E_LIMIT, "%llu bytes of memory: this job needs %llu",
+                         (unsigned long long)memory, (unsigned long long)least);
+    }
+    return SFT_OK;
+}
+
 static sft_status make_buffers(running *r, sft_error *err) {
     const uint64_t memory = r->options.memory_bytes > 0 ? r->options.memory_bytes : DEFAULT_MEMORY;
     const uint64_t room = (r->job->room + 4095) & ~(uint64_t)4095;
     const uint64_t threads = sft_pool_threads(r->options.pool);
     uint64_t count = memory / room;
     size_t size;
-    if (memory < LEAST_MEMORY || count == 0) {
-        return sft__fail(err, SFT_E_LIMIT, "%llu bytes of memory: this job needs %llu",
-                         (unsigned long long)memory,
-                         (unsigned long long)(room > LEAST_MEMORY ? room : LEAST_MEMORY));
-    }
     count = count < threads ? count : threads;
     if (!sft__size_from_u64(count * room, &size)) {
         return sft__fail_nomem(err, SIZE_MAX);
@@ -524,6 +529,7 @@ static sft_status prepare(running *r, const char *directory, const sft_job_run_o
     }
     SFT_TRY(
         sft__stage_init(&r->stage, job, directory, r->options.durability == SFT_DURABLE_FULL, err));
+    SFT_TRY(check_memory(r, err));
     return check_sources(r, err);
 }
 
@@ -555,6 +561,9 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     if (!r->done.committed && (flags & SFT_JOB_REPLACE) == 0) {
         SFT_TRY(sft__stage_check(&r->stage, err));
     }
+    if ((flags & SFT_JOB_FINISH) != 0 && !sft__stage_is_there(&r->stage)) {
+        return sft__fail(err, SFT_E_STATE, "no task has written anything");
+    }
     SFT_TRY(sft__stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
     SFT_TRY(open_journal(r, err));
     SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
@@ -566,6 +575,22 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         SFT_TRY(check_sources(r, err));
     }
     return end(r, published, err);
+}
+
+/* After a failure: a staging folder that nobody can go on from is not left behind. */
+static void leave(running *r) {
+    if (r->options.tasks > 0 || r->journal == SFT__DISK_NONE || r->done.committed) {
+        return; /* others may be at it; or it is not ours */
+    }
+    for (size_t i = 0; i < r->job->unit_count; i++) {
+        if (r->done.units[i] != 0) {
+            return;
+        }
+    }
+    sft__disk_close(r->journal);
+    r->journal = SFT__DISK_NONE;
+    sft__outputs_reset(&r->outputs);
+    (void)!sft__stage_drop(&r->stage, NULL);
 }
 
 static void reset(running *r) {
@@ -604,6 +629,9 @@ sft_status sft_job_run(const sft_job *job, const char *directory,
                 *err = why;
             }
         }
+    }
+    if (status != SFT_OK && status != SFT_E_DURABILITY) {
+        leave(&r);
     }
     if (result != NULL) {
         result->bytes_written = r.moved;

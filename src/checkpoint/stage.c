@@ -174,7 +174,7 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
 }
 
 /* Everything in the staging folder, and the folder. */
-static sft_status clear(const sft__stage *s, sft_error *err) {
+sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
     clearing c;
     sft_status status = SFT_OK;
     memset(&c, 0, sizeof c);
@@ -203,7 +203,7 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
         SFT_TRY(sft__disk_make_folder(s->root, err));
     }
     if (restart && sft__ck_is_folder(s->folder)) {
-        SFT_TRY(clear(s, err));
+        SFT_TRY(sft__stage_drop(s, err));
     }
     return sft__disk_make_folder(s->folder, err);
 }
@@ -372,5 +372,5 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     if (status == SFT_OK && s->durable) {
         status = sft__disk_sync_folder(s->root, err);
     }
-    return status == SFT_OK ? clear(s, err) : status;
+    return status == SFT_OK ? sft__stage_drop(s, err) : status;
 }

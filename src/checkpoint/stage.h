@@ -43,6 +43,8 @@ sft_status sft__stage_read(const sft__stage *stage, const char *folder, sft__don
 sft_status sft__stage_check(const sft__stage *stage, sft_error *err);
 /* All files are complete, flushed, and closed: gives them their names. Can be done again. */
 sft_status sft__stage_commit(const sft__stage *stage, sft_error *err);
+/* Removes the staging folder with all that is in it. */
+sft_status sft__stage_drop(const sft__stage *stage, sft_error *err);
 /* Removes what a commit leaves. */
 sft_status sft__stage_clean(const sft__stage *stage, const char *folder, sft_error *err);
 

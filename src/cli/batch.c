@@ -298,7 +298,11 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     const sft_status status = b->api->job_run(job, b->folder, &o, &result, &err);
     cli_control_end(c);
     if (status != SFT_OK) {
+        const int before = c->status;
         cli_fail_plainly(c, b->target, &err);
+        if (status == SFT_E_STATE) { /* another process, or a task that is missing: no defect */
+            c->status = before > CLI_SYSTEM ? before : CLI_SYSTEM;
+        }
     } else if (c->json) {
         print_json(b, job, &result);
     } else {
@@ -371,8 +375,6 @@ void cli_text_json(cli_text_buffer *t, const char *text, size_t len) {
             cli_text_add(t, pair, 2);
         } else if (ch >= 0x20 && ch < 0x7f) {
             cli_text_add(t, text + i, 1);
-        } else if (ch == 0x7f) {
-            cli_text_add(t, text + i, 1); /* Python leaves it */
         } else if (ch >= 0x10000) {
             put_unit(t, 0xd800 + ((ch - 0x10000) >> 10));
             put_unit(t, 0xdc00 + ((ch - 0x10000) & 0x3ff));

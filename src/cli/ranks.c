@@ -60,7 +60,8 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
 }
 
 sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
-    const char *path = cli_text(c, "layout");
+    const bool about_source = (c->command->common & CLI_WITH_RANKS) != 0; /* slice's is the target's */
+    const char *path = about_source ? cli_text(c, "layout") : NULL;
     const sft_checkpoint_api *api = cli_ranks_api(err);
     sft_layout_set_options o;
     sft_error why;
