@@ -154,8 +154,10 @@ static void test_deviation(verdict *v) {
         return;
     }
     const sft_status status = cli_open_quietly(v->c, v->operand, SFT_OPEN_STRICT, &again, &err);
-    /* what the system or the network did meanwhile says nothing about the file */
-    if (status >= SFT_E_FORMAT && status < SFT_E_NOT_FOUND && !is_known(v, &err)) {
+    if (status != SFT_OK && (status < SFT_E_FORMAT || status >= SFT_E_NOT_FOUND)) {
+        v->status = status; /* of the system or the network: no verdict on the file */
+        v->err = err;
+    } else if (status != SFT_OK && !is_known(v, &err)) {
         finding *f = add_finding(v, "deviation");
         f->offset = err.offset;
         (void)snprintf(f->message, sizeof f->message, "%s%s%s%s",

@@ -237,13 +237,15 @@ static bool set_network(const sft__exchange *x, CURL *easy) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     bool good = true;
 
+    /* A handle that shared an HTTP/2 connection still in use keeps its buffer, whose size is then
+     * refused: it stays as it is. */
+    (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, x->get->bulk ? 262144L : 65536L);
     good &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, x->get->bulk ? 262144L : 65536L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                              x->get->bulk ? (long)CURL_HTTP_VERSION_1_1
                                           : (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK;
