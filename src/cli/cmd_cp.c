@@ -6,11 +6,11 @@
 #include "cp.h"
 #include "sys.h"
 #include "work.h"
-#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 17, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
+enum { BLOCK_ELEMENTS = 1 << 16, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
 
 /* ---------------------------------------------------------------- copying */
 
@@ -19,8 +19,10 @@ typedef struct copying {
     sft_writer *writer;
     cli_cut cut;      /* elements of the items, BLOCK_ELEMENTS at a time */
     bool in_order;    /* puts are made one after the other */
-    uint64_t *lost;   /* per item: see count_lost */
     size_t data_room; /* where the cast values begin in a slot's room */
+    atomic_flag lock; /* of the counts */
+    uint64_t *lost;   /* per item: values that were not kept */
+    cli_lost_rule rules[SFT_DTYPE_COUNT + 1][SFT_DTYPE_COUNT + 1]; /* by types, where possible */
 } copying;
 
 /* The bytes of a block, and where its cast ones lie. */
@@ -47,54 +49,6 @@ static block find_block(const copying *k, uint64_t unit) {
     return b;
 }
 
-/* Types that cannot hold what the wider ones can. */
-static bool is_narrow(const sft_dtype *dtype) {
-    return dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes < 4 && dtype->id != SFT_BF16;
-}
-
-/* What a type makes of a number that is too large for it: its largest value, or infinity or NaN. */
-static double largest_of(const sft_dtype *dtype) {
-    unsigned char bits[8 * 3];
-    double values[8] = {1e300, 1e300, 1e300, 1e300, 1e300, 1e300, 1e300, 1e300}; /* whole bytes */
-    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
-
-    if (sft_convert(bits, dtype, values, f64, 8, SFT_CONVERT_HOST_SRC, NULL) != SFT_OK ||
-        sft_convert(values, f64, bits, dtype, 8, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
-        return INFINITY;
-    }
-    return isfinite(values[0]) ? values[0] : INFINITY;
-}
-
-/* Finite values that became infinite, NaN, or the largest value of a type that has no infinity. */
-static uint64_t count_lost(const sft_dtype *from, const void *in, const sft_dtype *to,
-                           const void *out, size_t n) {
-    enum { STEP = 512 };
-    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
-    const double top = largest_of(to);
-    double old[STEP];
-    double new[STEP];
-    uint64_t lost = 0;
-
-    for (size_t i = 0; i < n; i += STEP) { /* a multiple of every block */
-        const size_t part = n - i < STEP ? n - i : STEP;
-        const char *a = (const char *)in + bytes_of(from, i);
-        const char *b = (const char *)out + bytes_of(to, i);
-        bool suspect = false;
-        if (sft_convert(new, f64, b, to, part, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
-            return lost;
-        }
-        for (size_t e = 0; e < part; e++) {
-            suspect |= !(fabs(new[e]) < top);
-        }
-        if (suspect && sft_convert(old, f64, a, from, part, SFT_CONVERT_HOST_DST, NULL) == SFT_OK) {
-            for (size_t e = 0; e < part; e++) {
-                lost += isfinite(old[e]) && (!isfinite(new[e]) || fabs(old[e]) > top);
-            }
-        }
-    }
-    return lost;
-}
-
 static sft_status name_item(const cli_item *item, sft_status status, sft_error *err) {
     if (status != SFT_OK && err->tensor[0] == '\0') {
         const sft_error cause = *err;
@@ -114,8 +68,25 @@ static const void *result_of(const copying *k, const block *b, const cli_slot *s
     return (const char *)slot->room + (cast ? k->data_room : 0);
 }
 
+static void add_lost(copying *k, const block *b, const cli_slot *slot) {
+    const cli_item *item = &k->copy->items[b->item];
+    const sft_dtype *from = item->tensor->dtype;
+
+    if (!cli_lost_possible(from, item->dtype)) {
+        return;
+    }
+    const uint64_t lost = cli_lost_count(&k->rules[from->id][item->dtype->id], slot->room,
+                                         result_of(k, b, slot), b->elements);
+    if (lost > 0) {
+        while (atomic_flag_test_and_set_explicit(&k->lock, memory_order_acquire)) {
+        }
+        k->lost[b->item] += lost;
+        atomic_flag_clear_explicit(&k->lock, memory_order_release);
+    }
+}
+
 static sft_status copy_block(void *ctx, uint64_t unit, cli_slot *slot) {
-    const copying *k = ctx;
+    copying *k = ctx;
     const block b = find_block(k, unit);
     const cli_item *item = &k->copy->items[b.item];
     const sft_tensor *t = item->tensor;
@@ -129,27 +100,22 @@ static sft_status copy_block(void *ctx, uint64_t unit, cli_slot *slot) {
                                        0, &slot->err),
                            &slot->err);
     }
+    if (status == SFT_OK) {
+        add_lost(k, &b, slot);
+    }
     if (status == SFT_OK && !k->in_order) {
         status = put(k, &b, result_of(k, &b, slot), &slot->err);
     }
     return status;
 }
 
+/* Of a copy in order. */
 static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
-    copying *k = ctx;
+    const copying *k = ctx;
     const block b = find_block(k, unit);
-    const cli_item *item = &k->copy->items[b.item];
-    sft_status status = SFT_OK;
 
-    if (item->dtype->id != item->tensor->dtype->id && is_narrow(item->dtype)) {
-        k->lost[b.item] += count_lost(item->tensor->dtype, slot->room, item->dtype,
-                                      result_of(k, &b, slot), b.elements);
-    }
-    if (k->in_order) {
-        status = put(k, &b, result_of(k, &b, slot), &slot->err);
-    }
     *bytes = b.size_out;
-    return status;
+    return put(k, &b, result_of(k, &b, slot), &slot->err);
 }
 
 static void warn_lost(copying *k) {
@@ -179,50 +145,74 @@ static sft_status copy_plain(cli_copy *copy, sft_writer *writer, bool stream, sf
         tensors[i] = is_copied(copy, item, stream) ? item->tensor : NULL;
     }
     const sft_status status = sft_writer_copy(writer, copy->catalog, tensors, err);
-    cli_control_end(copy->c);
     free(tensors);
     return status;
 }
 
-/* Tensors without bytes have no blocks; the writer asks for none. */
-static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool stream, bool in_order,
-                           sft_error *err) {
-    copying k = {.copy = copy, .writer = writer, .in_order = in_order};
-    uint64_t bytes = 0;
+static void prepare(copying *k, bool stream, uint64_t *bytes) {
+    const cli_copy *copy = k->copy;
 
-    sft_status status = copy_plain(copy, writer, stream, err);
-    if (status != SFT_OK || copy->cast == 0) {
-        return status;
-    }
-    copy->casting = true;
-    cli_cut_init(&k.cut, BLOCK_ELEMENTS);
+    cli_cut_init(&k->cut, BLOCK_ELEMENTS);
     for (size_t i = 0; i < copy->count; i++) {
         const cli_item *item = &copy->items[i];
+        const sft_dtype *from = item->tensor->dtype;
         const bool copied = is_copied(copy, item, stream);
-        cli_cut_add(&k.cut, copied ? 0 : cli_elements(item->tensor));
-        bytes += copied ? 0 : item->nbytes;
+        cli_cut_add(&k->cut, copied ? 0 : cli_elements(item->tensor));
+        *bytes += copied ? 0 : item->nbytes;
+        if (cli_lost_possible(from, item->dtype) &&
+            k->rules[from->id][item->dtype->id].to == NULL) {
+            cli_lost_rule_find(&k->rules[from->id][item->dtype->id], from, item->dtype);
+        }
     }
-    k.lost = cli_alloc(copy->count, sizeof *k.lost);
-    k.data_room = BLOCK_ELEMENTS * sizeof(double);
+}
+
+/* Tensors without bytes have no blocks; the writer asks for none. */
+static sft_status cast_all(cli_copy *copy, sft_writer *writer, bool stream, bool in_order,
+                           sft_error *err) {
+    copying *k = cli_alloc(1, sizeof *k);
+    uint64_t bytes = 0;
+
+    k->copy = copy;
+    k->writer = writer;
+    k->in_order = in_order;
+    k->lost = cli_alloc(copy->count, sizeof *k->lost);
+    k->data_room = BLOCK_ELEMENTS * sizeof(double);
+    atomic_flag_clear(&k->lock);
+    prepare(k, stream, &bytes);
     const cli_job job = {.label = "casting",
-                         .count = cli_cut_units(&k.cut),
+                         .count = cli_cut_units(&k->cut),
                          .total_bytes = bytes,
-                         .room_bytes = k.data_room * 2,
+                         .room_bytes = k->data_room * 2,
                          .work = copy_block,
                          .merge = merge_block,
-                         .ctx = &k};
-    status = cli_run_job(copy->c, &job, err);
+                         .ctx = k};
+    copy->casting = in_order;
+    const sft_status status =
+        in_order ? cli_run_job(copy->c, &job, err) : cli_run_free(copy->c, &job, err);
+    cli_control_end(copy->c);
     if (status == SFT_OK) {
-        warn_lost(&k);
+        warn_lost(k);
     }
-    free(k.lost);
-    cli_cut_reset(&k.cut);
+    free(k->lost);
+    cli_cut_reset(&k->cut);
+    free(k);
+    return status;
+}
+
+static sft_status copy_all(cli_copy *copy, sft_writer *writer, bool stream, bool in_order,
+                           sft_error *err) {
+    const sft_status status = copy_plain(copy, writer, stream, err);
+
+    if (status == SFT_OK && copy->cast > 0) {
+        return cast_all(copy, writer, stream, in_order, err);
+    }
+    cli_control_end(copy->c);
     return status;
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* The writer counts everything; while the job of the casts draws, it is only asked to stop. */
+/* The writer counts everything; while a job in order draws, it is only asked to stop. */
 typedef struct watching {
     const sft_control *control; /* that draws */
     cli_copy *copy;

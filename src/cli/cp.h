@@ -42,9 +42,23 @@ typedef struct cli_copy {
     size_t pair_count;
     bool has_metadata;
     uint32_t digests; /* SFT_DIGEST_* */
-    bool casting;     /* what stays as it is has been copied */
+    bool casting;     /* in order, by a job that draws its own progress */
     char *order_text; /* the file of --order */
 } cli_copy;
+
+/* How values are found that a narrower type could not keep. */
+typedef struct cli_lost_rule {
+    const sft_dtype *from;
+    const sft_dtype *to;
+    double top; /* what `to` makes of a number that is too large: its largest value, or infinity */
+    bool by_bits;    /* magnitudes up to `safe`, a number of type `from`, are certainly kept */
+    uint8_t safe[8]; /* little-endian */
+} cli_lost_rule;
+
+bool cli_lost_possible(const sft_dtype *from, const sft_dtype *to);
+void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dtype *to);
+/* Of n elements, both sides little-endian; n: whole blocks. */
+uint64_t cli_lost_count(const cli_lost_rule *rule, const void *in, const void *out, size_t n);
 
 /* Each fills a part of the copy. False: reported. */
 bool cli_copy_choose(cli_copy *copy);

@@ -4,6 +4,7 @@
  * Read work.h first.
  */
 #include "work.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,21 +61,120 @@ static sft_status run_rounds(cli *c, round *r, size_t slots, const sft_pool *poo
     return status;
 }
 
-sft_status cli_run_job(cli *c, const cli_job *job, sft_error *err) {
-    const sft_pool *pool = job->count > 1 && job->total_bytes > FEWEST_BYTES ? cli_pool(c) : NULL;
-    const size_t threads = sft_pool_threads(pool);
-    const size_t slots = threads < MOST_SLOTS ? threads : MOST_SLOTS;
-    round r = {job, cli_alloc(slots, sizeof *r.slots), 0};
-    const size_t room_bytes = (job->room_bytes + 63) / 64 * 64;
-    char *rooms = cli_alloc(slots, room_bytes);
+static const sft_pool *pool_for(cli *c, const cli_job *job) {
+    return job->count > 1 && job->total_bytes > FEWEST_BYTES ? cli_pool(c) : NULL;
+}
 
-    for (size_t i = 0; i < slots; i++) {
-        r.slots[i].room = rooms + i * room_bytes;
+/* One slot for each thread, or fewer; free(slots[0].room) and free(slots) are the caller's. */
+static cli_slot *make_slots(const cli_job *job, size_t count) {
+    cli_slot *slots = cli_alloc(count, sizeof *slots);
+    const size_t room_bytes = (job->room_bytes + 63) / 64 * 64;
+    char *rooms = cli_alloc(count, room_bytes);
+
+    for (size_t i = 0; i < count; i++) {
+        slots[i].room = rooms + i * room_bytes;
     }
-    const sft_status status = run_rounds(c, &r, slots, pool, err);
-    free(rooms);
+    return slots;
+}
+
+sft_status cli_run_job(cli *c, const cli_job *job, sft_error *err) {
+    const sft_pool *pool = pool_for(c, job);
+    const size_t threads = sft_pool_threads(pool);
+    const size_t count = threads < MOST_SLOTS ? threads : MOST_SLOTS;
+    round r = {job, make_slots(job, count), 0};
+    const sft_status status = run_rounds(c, &r, count, pool, err);
+
+    free(r.slots[0].room);
     free(r.slots);
     return status;
+}
+
+/* ---------------------------------------------------------------- without rounds */
+
+typedef struct free_run {
+    cli *c;
+    const cli_job *job;
+    cli_slot *slots;
+    size_t threads;
+    uint64_t first;
+    atomic_flag *taken; /* per slot: there are as many as threads, so one is always free */
+    atomic_flag lock;   /* of what follows */
+    sft_error err;
+    uint64_t failed; /* unit; UINT64_MAX: none */
+} free_run;
+
+static void spin_lock(atomic_flag *flag) {
+    while (atomic_flag_test_and_set_explicit(flag, memory_order_acquire)) {
+    }
+}
+
+static void spin_unlock(atomic_flag *flag) {
+    atomic_flag_clear_explicit(flag, memory_order_release);
+}
+
+/* The failure of the lowest unit stays: those before it have been started, and end. */
+static void note_failure(free_run *r, uint64_t unit, const sft_error *err) {
+    spin_lock(&r->lock);
+    if (unit < r->failed) {
+        r->failed = unit;
+        r->err = *err;
+    }
+    spin_unlock(&r->lock);
+}
+
+static void free_one(void *ctx, size_t index) {
+    free_run *r = ctx;
+    const uint64_t unit = r->first + index;
+    size_t k = 0;
+
+    spin_lock(&r->lock);
+    const bool over = r->failed < unit;
+    spin_unlock(&r->lock);
+    if (over) {
+        return;
+    }
+    while (atomic_flag_test_and_set_explicit(&r->taken[k], memory_order_acquire)) {
+        k = (k + 1) % r->threads;
+    }
+    cli_slot *slot = &r->slots[k];
+    if (cli_stopped(r->c)) {
+        slot->status =
+            sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+    } else {
+        slot->status = r->job->work(r->job->ctx, unit, slot);
+    }
+    if (slot->status != SFT_OK) {
+        note_failure(r, unit, &slot->err);
+    }
+    spin_unlock(&r->taken[k]);
+}
+
+sft_status cli_run_free(cli *c, const cli_job *job, sft_error *err) {
+    enum { AT_ONCE = 1 << 30 };
+    const sft_pool *pool = pool_for(c, job);
+    free_run r = {.c = c,
+                  .job = job,
+                  .threads = sft_pool_threads(pool),
+                  .lock = ATOMIC_FLAG_INIT,
+                  .failed = UINT64_MAX};
+
+    r.slots = make_slots(job, r.threads);
+    r.taken = cli_alloc(r.threads, sizeof *r.taken);
+    for (size_t i = 0; i < r.threads; i++) {
+        atomic_flag_clear(&r.taken[i]);
+    }
+    for (; r.first < job->count && r.failed == UINT64_MAX; r.first += AT_ONCE) {
+        const uint64_t left = job->count - r.first;
+        sft_pool_run(pool, left < AT_ONCE ? (size_t)left : AT_ONCE, free_one, &r);
+    }
+    free(r.taken);
+    free(r.slots[0].room);
+    free(r.slots);
+    if (r.failed == UINT64_MAX) {
+        return SFT_OK;
+    }
+    *err = r.err;
+    return r.err.status;
 }
 
 /* ---------------------------------------------------------------- cutting */

@@ -24,13 +24,17 @@ typedef struct cli_job {
     /* In any thread; errors go to slot->err. */
     sft_status (*work)(void *ctx, uint64_t unit, cli_slot *slot);
     /* In the calling thread, in the order of units; sets slot->err on failure. bytes: what the unit
-     * adds to progress. */
+     * adds to progress. NULL for cli_run_free. */
     sft_status (*merge)(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes);
     void *ctx;
 } cli_job;
 
 /* The first failure in unit order ends the job. SFT_E_CANCELLED after Ctrl-C or a closed output. */
 sft_status cli_run_job(cli *c, const cli_job *job, sft_error *err);
+
+/* The same without rounds, for work that says everything by itself: a thread goes from one unit to
+ * the next and waits for no other; no merge, and progress is the work's to draw. */
+sft_status cli_run_free(cli *c, const cli_job *job, sft_error *err);
 
 /* Items of given sizes cut into blocks: unit number <-> (item, offset, size). */
 typedef struct cli_cut {

@@ -55,6 +55,8 @@ void sft__store_codes_portable(uint8_t *dst, const sft__lane *lane, size_t n,
                                const struct sft__float_spec *spec);
 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
                           const struct sft__float_spec *spec);
+void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const struct sft__float_spec *spec); /* needs SFT__CPU_AVX512 */
 void sft__carry_f64_portable(sft__lane *to, const sft__lane *from, size_t n); /* from binary32 */
 void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n);
 void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n); /* from binary64 */

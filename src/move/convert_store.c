@@ -26,7 +26,11 @@ uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan) {
 /* Codes of a small float format, one per byte. */
 static void store_codes(uint8_t *dst, const sft__lane *lane, size_t n,
                         const sft__float_spec *spec) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+    const uint32_t features = sft__cpu_features();
+
+    if ((features & SFT__CPU_AVX512) != 0) {
+        sft__store_codes_wide(dst, lane, n, spec);
+    } else if ((features & SFT__CPU_AVX2) != 0) {
         sft__store_codes_x86(dst, lane, n, spec);
     } else {
         sft__store_codes_portable(dst, lane, n, spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_x86.c - AVX2 twins of the general way's inner loops, eight elements at a time. What
+ * move/convert_x86.c - AVX2 and AVX-512 twins of the general way's inner loops. What
  * is left over is done with the rest of the lane, which every lane has room for; only n results
  * count. Read first: convert.h, convert_float.h.
  */
@@ -100,6 +100,60 @@ LANE_AVX2 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t 
     }
 }
 
+#if SFT__X86_64_WIDE
+#define LANE_WIDE __attribute__((target("avx512f")))
+
+/* Sixteen at a time. Below the smallest normal number, adding 2^23 of the format's smallest steps
+ * leaves the code in the sum's low bits, rounded; the instruction carries its rounding mode. */
+LANE_WIDE static inline __m512i lane_store_wide(__m512i f, const sft__float_spec *s) {
+    const uint32_t shift = 23 - s->mantissa;
+    const uint32_t lowest = (128 - s->bias) << 23;
+    const __m512i magic = _mm512_set1_epi32((int)((24 + 127 - s->bias - s->mantissa) << 23));
+    const __m128i down = _mm_cvtsi32_si128((int)shift);
+    const __m512i a = _mm512_and_si512(f, _mm512_set1_epi32(0x7fffffff));
+    const __m512i odd =
+        _mm512_and_si512(_mm512_srl_epi32(a, down), _mm512_set1_epi32(1)); /* as without lowest */
+    const __m512i half = _mm512_set1_epi32((int)((1u << (shift - 1)) - 1 + (1u << 23) - lowest));
+    const __m512i normal = _mm512_srl_epi32(_mm512_add_epi32(_mm512_add_epi32(a, half), odd), down);
+    const __m512i sum =
+        _mm512_castps_si512(_mm512_add_round_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(magic),
+                                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    const __mmask16 small = _mm512_cmplt_epu32_mask(a, _mm512_set1_epi32((int)lowest));
+    const __m512i code = _mm512_mask_sub_epi32(normal, small, sum, magic);
+    const __mmask16 over = _mm512_cmpgt_epu32_mask(code, _mm512_set1_epi32((int)s->max));
+    const __mmask16 nan = _mm512_cmpgt_epu32_mask(a, _mm512_set1_epi32(0x7f800000));
+    const __mmask16 zero = _mm512_testn_epi32_mask(code, code);
+    const __m512i sign =
+        _mm512_and_si512(_mm512_srl_epi32(f, _mm_cvtsi32_si128(31 - __builtin_ctz(s->sign))),
+                         _mm512_set1_epi32((int)s->sign));
+    const __mmask16 plain = s->unsigned_zero  ? (__mmask16)(zero | over | nan)
+                            : s->nan_unsigned ? nan
+                                              : (__mmask16)0;
+    __m512i out = _mm512_mask_mov_epi32(code, over, _mm512_set1_epi32((int)s->over));
+
+    out = _mm512_mask_mov_epi32(out, nan, _mm512_set1_epi32((int)s->nan));
+    return _mm512_mask_or_epi32(out, (__mmask16)~plain, out, sign);
+}
+
+LANE_WIDE void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
+                                     const sft__float_spec *spec) {
+    for (size_t i = 0; i < n; i += 16) {
+        const __m128i codes =
+            _mm512_cvtepi32_epi8(lane_store_wide(_mm512_loadu_si512(lane->f + i), spec));
+        if (n - i >= 16) {
+            _mm_storeu_si128((__m128i *)(void *)(dst + i), codes);
+        } else {
+            memcpy(dst + i, &codes, n - i);
+        }
+    }
+}
+#else
+void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const sft__float_spec *spec) {
+    sft__store_codes_x86(dst, lane, n, spec);
+}
+#endif
+
 LANE_AVX2 void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
     for (size_t i = 0; i < n; i += 4) {
         const __m128 f =
@@ -117,6 +171,11 @@ LANE_AVX2 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n
     }
 }
 #else
+void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
+                           const sft__float_spec *spec) {
+    sft__store_codes_portable(dst, lane, n, spec);
+}
+
 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
                           const sft__float_spec *spec) {
     sft__store_codes_portable(dst, lane, n, spec);

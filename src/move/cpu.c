@@ -48,9 +48,11 @@ static uint32_t cpu_ask(void) {
         if ((b & (1u << 5)) != 0 && f16c && ymm) {
             found |= SFT__CPU_AVX2;
         }
-        if (SFT__X86_64_WIDE && (b & (1u << 16)) != 0 && (b & (1u << 31)) != 0 &&
-            (c & (1u << 10)) != 0 && (found & SFT__CPU_CRC32C) != 0 && xsave && cpu_saves(0xe6)) {
-            found |= SFT__CPU_CLMUL512;
+        if (SFT__X86_64_WIDE && (b & (1u << 16)) != 0 && xsave && cpu_saves(0xe6)) {
+            found |= SFT__CPU_AVX512;
+            if ((b & (1u << 31)) != 0 && (c & (1u << 10)) != 0 && (found & SFT__CPU_CRC32C) != 0) {
+                found |= SFT__CPU_CLMUL512;
+            }
         }
     }
     return found;

@@ -280,6 +280,11 @@ static void lane_loops_agree(void **state) {
             sft__store_codes_portable(x, &f, n, specs[k]);
             sft__store_codes_x86(y, &f, n, specs[k]);
             assert_memory_equal(x, y, sizeof x);
+            if ((sft__cpu_features() & SFT__CPU_AVX512) != 0) {
+                memset(y, 0x55, sizeof y);
+                sft__store_codes_wide(y, &f, n, specs[k]);
+                assert_memory_equal(x, y, sizeof x);
+            }
         }
         sft__carry_f64_portable(&a, &f, n);
         sft__carry_f64_x86(&b, &f, n);
