@@ -60,6 +60,7 @@ extern const sft__reader sft__reader_torch_zip;
 extern const sft__reader sft__reader_torch_legacy;
 extern const sft__reader sft__reader_torch_tar;
 extern const sft__reader sft__reader_pickle;
+extern const sft__reader sft__reader_mindspore;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__reader *sft__import_reader_for(const sft__probe *probe);

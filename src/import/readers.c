@@ -11,6 +11,7 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_torch_zip, /* any zip that no row above took */
     &sft__reader_torch_legacy,
     &sft__reader_torch_tar,
+    &sft__reader_mindspore,
     &sft__reader_pickle, /* a guess where protocol 0 or 1 is meant */
     NULL,
 };
@@ -33,6 +34,12 @@ static const refused refusals[] = {
             "a 7z archive: PyTorch never writes such; a way to hide pickles from scanners"),
     REFUSED("PYTORCH1", 0, SFT_IMPORT_OTHER,
             "a file of a PyTorch preview release (0.5): nothing reads it any more"),
+    REFUSED("\xd8\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
+            "an encrypted MindSpore checkpoint (AES-GCM): only MindSpore with its key can read it"),
+    REFUSED("\xd9\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
+            "an encrypted MindSpore checkpoint (AES-CBC): only MindSpore with its key can read it"),
+    REFUSED("\xda\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
+            "an encrypted MindSpore checkpoint (SM4-CBC): only MindSpore with its key can read it"),
     REFUSED("ARROW1\0\0", 0, SFT_IMPORT_ARROW,
             "an Apache Arrow file: it has columns, but no convention for weights"),
     REFUSED("\x1f\x8b", 0, SFT_IMPORT_OTHER, "compressed with gzip: unpack it first"),

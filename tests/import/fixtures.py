@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""fixtures.py --tool TOOL - the checked-in files of the real writers, converted; every value compared with the SHA-256
-that make_fixtures.py recorded. Standard library only."""
+"""fixtures.py --tool TOOL [FOLDER] - files of the real writers (by default those that are checked in), converted; every
+value compared with the SHA-256 that the make_*.py recorded beside them in *.json. Standard library only."""
 import argparse
 import hashlib
 import json
@@ -30,12 +30,24 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
-    tool = os.path.abspath(parser.parse_args().tool)
+    parser.add_argument("folder", nargs="?", default=HERE, type=pathlib.Path)
+    given = parser.parse_args()
+    tool = os.path.abspath(given.tool)
+    here = given.folder
+    wanted = {}
+    for listing in sorted(here.glob("*.json")):
+        wanted.update(json.loads(listing.read_text(encoding="utf-8")))
     faults = compared = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, want in json.loads((HERE / "fixtures.json").read_text()).items():
+        for name, want in wanted.items():
+            if "refused" in want:
+                r = subprocess.run([tool, "ls", here / name], capture_output=True, text=True)
+                if r.returncode == 0 or want["refused"] not in r.stderr:
+                    print("FAULT", name, "is not refused:", r.stdout, r.stderr)
+                    faults += 1
+                continue
             out = pathlib.Path(folder) / "out.safetensors"
-            r = subprocess.run([tool, "convert", HERE / name, "-o", out, "-f", "-q", "--verify"], capture_output=True)
+            r = subprocess.run([tool, "convert", here / name, "-o", out, "-f", "-q", "--verify"], capture_output=True)
             if r.returncode != 0:
                 print("FAULT", name, r.stderr.decode())
                 faults += 1
@@ -47,10 +59,10 @@ def main():
                     print("FAULT", name, key, have.get(key), "want", row)
                     faults += 1
             for command in ("ls", "show", "hash", "check", "scan"):
-                if subprocess.run([tool, command, HERE / name], capture_output=True).returncode != 0:
+                if subprocess.run([tool, command, here / name], capture_output=True).returncode != 0:
                     print("FAULT", command, name)
                     faults += 1
-            if subprocess.run([tool, "diff", HERE / name, out], capture_output=True).returncode not in (0, 1):
+            if subprocess.run([tool, "diff", here / name, out], capture_output=True).returncode not in (0, 1):
                 print("FAULT diff", name)
                 faults += 1
     print("%d tensors compared, %d faults" % (compared, faults))
