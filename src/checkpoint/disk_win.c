@@ -123,7 +123,7 @@ void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size) {
 }
 
 /* From 1601 in units of 100 ns; only ever compared. */
-static void tell(const BY_HANDLE_FILE_INFORMATION *info, sft__disk_fact *fact) {
+static void fill_fact(const BY_HANDLE_FILE_INFORMATION *info, sft__disk_fact *fact) {
     fact->exists = true;
     fact->folder = (info->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
     fact->regular = !fact->folder;
@@ -138,7 +138,7 @@ static sft_status stat_handle(HANDLE h, const char *path, sft__disk_fact *fact, 
     if (!GetFileInformationByHandle(h, &info)) {
         return fail(err, SFT_E_IO, "look at", path);
     }
-    tell(&info, fact);
+    fill_fact(&info, fact);
     return SFT_OK;
 }
 

@@ -408,27 +408,33 @@ static bool same_module(const char *module, size_t module_len, const char *name,
     return i == module_len && k == len;
 }
 
-bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len) {
-    size_t parent = len;
-    while (parent > 0 && name[parent - 1] != '.') {
-        parent--;
+bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len,
+                      bool parent) {
+    if (parent) { /* without its last component */
+        while (len > 0 && name[len - 1] != '.') {
+            len--;
+        }
+        if (len == 0) {
+            return false;
+        }
+        len--;
     }
     for (size_t from = 0; from < len; from++) {
-        if (from != 0 && name[from - 1] != '.') {
-            continue;
-        }
-        if (same_module(module, module_len, name + from, len - from) ||
-            (parent > from && same_module(module, module_len, name + from, parent - 1 - from))) {
+        if ((from == 0 || name[from - 1] == '.') &&
+            same_module(module, module_len, name + from, len - from)) {
             return true;
         }
     }
     return false;
 }
 
-static bool matches(const sft__lset_entry *e, const sft_tensor *t) {
-    return e->match == SFT_LAYOUT_MATCH_PATTERN
-               ? sft__lset_glob(e->name, t->name, t->name_len)
-               : sft__lset_module(e->name, e->name_len, t->name, t->name_len);
+/* parent: also modules that the tensor is a parameter of. What names the parameter itself goes
+ * before that. */
+static bool matches(const sft__lset_entry *e, const sft_tensor *t, bool parent) {
+    if (e->match == SFT_LAYOUT_MATCH_PATTERN) {
+        return !parent && sft__lset_glob(e->name, t->name, t->name_len);
+    }
+    return sft__lset_module(e->name, e->name_len, t->name, t->name_len, parent);
 }
 
 /* ---------------------------------------------------------------- finding */
@@ -479,10 +485,12 @@ static const sft__lset_entry *find_entry(const sft_layout_set *set, const sft_te
         } while (at != 0);
         return best;
     }
-    for (size_t i = 0; i < set->loose_count; i++) {
-        const sft__lset_entry *const e = &set->entries[set->loose[i]];
-        if (matches(e, t) && consider(e, t, rank, &best)) {
-            return best;
+    for (int parent = 0; parent < 2 && best == NULL; parent++) {
+        for (size_t i = 0; i < set->loose_count; i++) {
+            const sft__lset_entry *const e = &set->entries[set->loose[i]];
+            if (matches(e, t, parent != 0) && consider(e, t, rank, &best)) {
+                return best;
+            }
         }
     }
     return best;

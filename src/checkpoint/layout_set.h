@@ -119,7 +119,8 @@ sft_status sft__lset_numbers(sft_layout_set *set, const sft__jnode *list, const 
 
 /* The name's bytes against a pattern of * ? [a-z] [!x], or against a module of a plan. */
 bool sft__lset_glob(const char *pattern, const char *name, size_t len);
-bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len);
+bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len,
+                      bool parent);
 
 /* checkpoint/folder_posix.c, folder_win.c: names of the entries of a folder, in no order. */
 typedef sft_status (*sft__ck_visit)(void *ctx, const char *name, size_t len, sft_error *err);

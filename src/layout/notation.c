@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * layout/notation.c - the texts in which PyTorch, JAX and transformers say how a tensor is cut. Each becomes
- * a list of factors per dimension; sft_layout_create checks the rest.
+ * layout/notation.c - the texts in which PyTorch, JAX and transformers say how a tensor is cut.
+ * Each becomes a list of factors per dimension; sft_layout_create checks the rest.
  */
 #include "base/error.h"
 #include <sft/layout.h>
@@ -29,8 +29,9 @@ static void insert(factor_lists *lists, size_t dim, size_t at, size_t axis) {
     list[at].axis = (uint32_t)axis;
 }
 
-static sft_status create(sft_layout **out, const factor_lists *lists, const sft_mesh *mesh, size_t dims,
-                         sft_split split, const sft_allocator *allocator, sft_error *err) {
+static sft_status create(sft_layout **out, const factor_lists *lists, const sft_mesh *mesh,
+                         size_t dims, sft_split split, const sft_allocator *allocator,
+                         sft_error *err) {
     sft_cut cuts[SFT_LAYOUT_RANK];
     for (size_t i = 0; i < dims; i++) {
         sft_zero(&cuts[i], sizeof cuts[i]);
@@ -155,17 +156,19 @@ static sft_status read_placement(const char *text, const char **p, size_t dims, 
         }
         return SFT_OK;
     }
-    if (word_is(word, len, "Partial") || word_is(word, len, "_Partial") || word_is(word, len, "P")) {
+    if (word_is(word, len, "Partial") || word_is(word, len, "_Partial") ||
+        word_is(word, len, "P")) {
         return sft__fail_at(err, SFT_E_UNSUPPORTED, (uint64_t)(word - text),
                             "a partial placement is no layout of weights");
     }
     return unexpected(text, word, "expected Shard, _StridedShard or Replicate", err);
 }
 
-/* From the right: a shard cuts before the axes to its right, a strided one behind as many of them as make its
- * split factor (torch.distributed.tensor.placement_types). Uneven sizes would leave a rank of a strided
- * dimension with several pieces: such dimensions must divide. */
-static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placement *list, sft_error *err) {
+/* From the right: a shard cuts before the axes to its right, a strided one behind as many of them
+ * as make its split factor (torch.distributed.tensor.placement_types). Uneven sizes would leave a
+ * rank of a strided dimension with several pieces: such dimensions must divide. */
+static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placement *list,
+                        sft_error *err) {
     for (size_t axis = mesh->axis_count; axis-- > 0;) {
         const size_t dim = list[axis].dim;
         uint64_t product = 1;
@@ -174,7 +177,8 @@ static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placeme
             continue;
         }
         while (product < list[axis].split_factor && at < lists->count[dim]) {
-            product *= mesh->axes[lists->of[dim][at++].axis]; /* at most the devices: checked below */
+            product *=
+                mesh->axes[lists->of[dim][at++].axis]; /* at most the devices: checked below */
             if (product > UINT32_MAX) {
                 return sft__fail(err, SFT_E_OVERFLOW, "mesh has more than 2^31 ranks");
             }
@@ -190,8 +194,9 @@ static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placeme
     return SFT_OK;
 }
 
-sft_status sft_layout_parse_placements(sft_layout **out, const char *text, const sft_mesh *mesh, size_t dims,
-                                       const sft_allocator *allocator, sft_error *err) {
+sft_status sft_layout_parse_placements(sft_layout **out, const char *text, const sft_mesh *mesh,
+                                       size_t dims, const sft_allocator *allocator,
+                                       sft_error *err) {
     placement list[SFT_LAYOUT_AXES];
     factor_lists lists;
     const char *p = text;
@@ -241,7 +246,8 @@ static sft_status read_axis(spec *s, const char **p, size_t dim) {
     for (size_t i = 0; i < s->mesh->axis_count; i++) {
         if (word_is(*p, len, s->names[i])) {
             if (s->lists.count[dim] == SFT_LAYOUT_AXES) {
-                return sft__fail(s->err, SFT_E_LIMIT, "more axes in one dimension than a mesh can have");
+                return sft__fail(s->err, SFT_E_LIMIT,
+                                 "more axes in one dimension than a mesh can have");
             }
             insert(&s->lists, dim, s->lists.count[dim], i);
             *p += len + 1;
@@ -309,10 +315,11 @@ sft_status sft_layout_parse_spec(sft_layout **out, const char *text, const char 
 
 /* ---------------------------------------------------------------- tensor-parallel styles */
 
-enum { WHOLE, FIRST, ROWS, COLUMNS };
+enum { WHOLE, FIRST, SECOND, ROWS, COLUMNS };
 
-/* What is cut: FIRST dimension 0; ROWS the last but one of a matrix, all of a vector; COLUMNS the last of a
- * matrix, nothing of a vector. */
+/* What is cut: FIRST and SECOND dimensions 0 and 1; ROWS the last but one, all of a vector; COLUMNS
+ * the last, nothing of a bias. Packed ones (two parts) have vectors that are not: cut plainly by
+ * rows, not at all by columns. */
 static const struct {
     const char *name;
     int where;
@@ -330,15 +337,23 @@ static const struct {
     {"local_packed_rowwise", COLUMNS, 2},
     {"packed_rowwise", COLUMNS, 2},
     {"embedding_rowwise", FIRST, 1},
+    {"embedding_colwise", SECOND, 1},
     {"grouped_gemm", FIRST, 1},
     {"sequence_parallel", WHOLE, 1},
     {"replicated_with_grad_allreduce", WHOLE, 1},
     {"replicated", WHOLE, 1},
     {"replicate", WHOLE, 1},
+    {"all_reduce", WHOLE, 1},
+    {"mla_kv_a_proj", WHOLE, 1},
+    {"moe_tp_experts", WHOLE, 1},
+    {"moe_identity_expert", WHOLE, 1},
+    {"ep_dispatch_experts", WHOLE, 1},
+    {"local_params", WHOLE, 1},
 };
 
-sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bias, const sft_mesh *mesh,
-                                 size_t dims, const sft_allocator *allocator, sft_error *err) {
+sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bias,
+                                 const sft_mesh *mesh, size_t dims, const sft_allocator *allocator,
+                                 sft_error *err) {
     sft_cut cuts[SFT_LAYOUT_RANK];
     sft_factor factor;
     size_t i = 0;
@@ -355,20 +370,20 @@ sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bia
     }
     sft_zero(&factor, sizeof factor);
     sft_zero(cuts, sizeof cuts);
-    const bool vector = dims == 1 || (is_bias != 0 && dims < 2);
+    const bool packed = styles[i].parts > 1;
     size_t dim = dims; /* none */
-    if (styles[i].where == FIRST || (styles[i].where == ROWS && vector)) {
-        dim = 0;
-    } else if (styles[i].where == ROWS && dims > 1) {
-        dim = dims - 2;
-    } else if (styles[i].where == COLUMNS && !vector && dims > 0) {
+    if (styles[i].where == FIRST || styles[i].where == SECOND) {
+        dim = styles[i].where == FIRST ? 0 : 1;
+    } else if (styles[i].where == ROWS) {
+        dim = dims > 1 ? dims - 2 : 0;
+    } else if (styles[i].where == COLUMNS && dims > 0 && (packed ? dims > 1 : is_bias == 0)) {
         dim = dims - 1;
     }
     if (dim < dims) {
         cuts[dim].factors = &factor;
         cuts[dim].factor_count = 1;
         cuts[dim].split = SFT_SPLIT_CHUNK;
-        cuts[dim].block_parts = styles[i].parts;
+        cuts[dim].block_parts = dims > 1 ? styles[i].parts : 1;
     }
     return sft_layout_create(out, mesh, cuts, dims, allocator, err);
 }

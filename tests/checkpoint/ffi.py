@@ -64,25 +64,43 @@ class LayoutSet:
         if status != 0:
             raise ValueError(self.error.message.decode())
 
-    def box(self, name, shape, rank):
-        """(start, count) of the one box of a whole tensor that the rank holds; None: not cut."""
+    def boxes(self, name, shape, rank):
+        """[(start, count)] of a whole tensor that the rank holds; None: not cut."""
         data = name.encode()
         t = Tensor(data, len(data), None, numbers(shape), None, 0, len(shape), 0, 0, 0)
         layout, dims, full = ctypes.c_void_p(), ctypes.c_size_t(len(shape)), numbers([0] * 64)
-        status = self.lib.sft_layout_set_find_whole(
+        self.check(self.lib.sft_layout_set_find_whole(
             self.handle, ctypes.byref(t), ctypes.c_uint64(rank), ctypes.byref(layout), full, ctypes.byref(dims),
-            ctypes.byref(self.error))
-        if status != 0:
-            raise ValueError(self.error.message.decode())
+            ctypes.byref(self.error)))
         if not layout:
             return None
-        start, count, at = (numbers([0] * len(shape)) for _ in range(3))
-        box = Shard(start, count, at)
-        status = self.lib.sft_layout_shard_at(layout, numbers(shape), dims, ctypes.c_uint64(rank), ctypes.c_uint64(0),
-                                              ctypes.byref(box), ctypes.byref(self.error))
+        n, out = ctypes.c_uint64(), []
+        self.check(self.lib.sft_layout_shard_count(layout, numbers(shape), dims, ctypes.c_uint64(rank), ctypes.byref(n),
+                                                   ctypes.byref(self.error)))
+        for i in range(n.value):
+            start, count, at = (numbers([0] * len(shape)) for _ in range(3))
+            box = Shard(start, count, at)
+            self.check(self.lib.sft_layout_shard_at(layout, numbers(shape), dims, ctypes.c_uint64(rank), ctypes.c_uint64(i),
+                                                    ctypes.byref(box), ctypes.byref(self.error)))
+            out.append((list(start[: len(shape)]), list(count[: len(shape)])))
+        return out
+
+    def box(self, name, shape, rank):
+        """The one box; None: not cut."""
+        boxes = self.boxes(name, shape, rank)
+        if boxes is None:
+            return None
+        (one,) = boxes
+        return one
+
+    def all_boxes(self, name, shape, rank):
+        """The boxes; all of it where it is not cut."""
+        boxes = self.boxes(name, shape, rank)
+        return [([0] * len(shape), list(shape))] if boxes is None else boxes
+
+    def check(self, status):
         if status != 0:
             raise ValueError(self.error.message.decode())
-        return list(start[: len(shape)]), list(count[: len(shape)])
 
     def __del__(self):
         self.lib.sft_layout_set_free(self.handle)

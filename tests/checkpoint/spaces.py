@@ -459,6 +459,12 @@ def resume(base):
     name, r = point()
     check("nothing is complete", name == "" and r.returncode == 1, name)
     check("and JSON says why", len(json.loads(run("resume-point", "--json", folder).stdout)["skipped"]) == 2)
+    for r in range(4):
+        os.unlink(os.path.join(folder, "rank_%d" % r, "meta.json"))
+    save_ranks(folder, ranks, "11_1")
+    save(os.path.join(folder, "rank_3", "net_rank_3_1-11_1.safetensors"), ranks[3])
+    name, r = point()
+    check("two files of one step on a rank", name == "" and "several files" in r.stderr, name + r.stderr)
     trainer = os.path.join(base, "trainer")
     for step in (500, 1000, 1500):
         save(os.path.join(trainer, "checkpoint-%d" % step, "model.safetensors"), truth)

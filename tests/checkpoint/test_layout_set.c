@@ -321,6 +321,11 @@ static void test_plan(void **state) {
         set = copy;
     }
     sft_layout_set_free(set);
+    set = parse("{\"tp_plan\": {\"experts\": \"moe_tp_experts\", \"experts.down\": \"rowwise\"}, "
+                "\"tp_size\": 2}");
+    assert_local(set, "layers.0.experts.down", 8, 4, 1, 8, 2); /* the parameter before its module */
+    assert_local(set, "layers.0.experts.up", 8, 4, 1, 8, 4);
+    sft_layout_set_free(set);
     set = parse("{\"tp_plan\": {\"a\": \"colwise\"}, \"tp_size\": 2}");
     assert_local(set, "a.weight", 8, 4, 1, 4, 4);
     sft_layout_set_free(set);
