@@ -237,6 +237,42 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_convert(const char *const *inputs, 
                                                      sft_import_converted *result,
                                                      sft_import_report **report, sft_error *err);
 
+/* ---------------------------------------------------------------- into other formats */
+
+typedef struct sft_export_options {
+    size_t struct_size;
+    const sft_allocator *allocator;
+    const sft_pool *pool; /* blocks are read and written by its workers; NULL: the calling thread */
+    const sft_control *control;
+    /* As in sft_import_convert_options; may be NULL. */
+    sft_status (*choose)(void *ctx, sft_import_item *item, sft_error *err);
+    void (*planned)(void *ctx, const sft_import_item *item);
+    void *ctx;
+    const sft_metadata_entry *metadata; /* beside or instead of the catalog's, where the format has room
+                                           for any; else SFT_E_UNSUPPORTED */
+    size_t metadata_count;
+    uint64_t piece_bytes; /* of formats that cut tensors: at most this much in one; 0: as they do */
+    sft_durability durability;
+    uint32_t flags; /* SFT_CONVERT_* */
+} sft_export_options;
+
+/* Is there a writer for the format? Its formats: docs/import.md. */
+SFT_API int sft_import_can_export(uint32_t format);
+
+/* Writes the tensors of a catalog (of any format) into one file of another format: SFT_IMPORT_NPZ, ...
+ * What the format cannot hold (a type, a name, a rank) is SFT_E_UNSUPPORTED, before anything is written:
+ * cast it or leave it out with `choose`. Aliases of the catalog are not written; open it with
+ * SFT_DEDUP_KEEP to have each name. The file appears complete or not at all. Strided tensors are put in
+ * order, checksums that the format has are computed on the way: each byte is read once.
+ * result: may be NULL. Memory: at most 64 MiB beyond the catalog, whatever the sizes.
+ * Errors: those of reading; SFT_E_FORMAT (no writer for it), SFT_E_EXISTS, SFT_E_NOT_REGULAR,
+ * SFT_E_MISMATCH (VERIFY: read again by this library's own reader), SFT_E_NOT_COMMITTED,
+ * SFT_E_DURABILITY. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_export(const sft_catalog *catalog, uint32_t format,
+                                                    const char *path,
+                                                    const sft_export_options *options,
+                                                    sft_import_converted *result, sft_error *err);
+
 /* ---------------------------------------------------------------- the wing as a table */
 
 /* For programs that load this library on first use (dlopen, dlsym "sft_import_api_get"). */
@@ -259,6 +295,9 @@ typedef struct sft_import_api {
     const char *(*format_title)(uint32_t);
     sft_status (*convert)(const char *const *, size_t, const char *, const sft_import_convert_options *,
                           sft_import_converted *, sft_import_report **, sft_error *);
+    int (*can_export)(uint32_t);
+    sft_status (*export_file)(const sft_catalog *, uint32_t, const char *, const sft_export_options *,
+                              sft_import_converted *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

@@ -285,8 +285,9 @@ static void text_end(converting *k, const sft_import_converted *r) {
 
 /* ---------------------------------------------------------------- command */
 
+static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
+
 static void convert(converting *k) {
-    static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
     cli *c = k->c;
     const char *output = cli_text(c, "output");
     sft_import_convert_options o;
@@ -339,6 +340,90 @@ static void convert(converting *k) {
     }
 }
 
+/* ---------------------------------------------------------------- into other formats */
+
+/* What --to, or else the extension of OUT, asks for. */
+static uint32_t output_format(cli *c) {
+    static const struct {
+        const char *word;
+        const char *ending;
+        uint32_t format;
+    } rows[] = {
+        {"safetensors", ".safetensors", SFT_IMPORT_SAFETENSORS},
+        {"npz", ".npz", SFT_IMPORT_NPZ},
+        {"gguf", ".gguf", SFT_IMPORT_GGUF},
+        {"pt", ".pt", SFT_IMPORT_TORCH_ZIP},
+        {"pt", ".pth", SFT_IMPORT_TORCH_ZIP},
+        {"ckpt", ".ckpt", SFT_IMPORT_MINDSPORE},
+    };
+    const char *output = cli_text(c, "output");
+    const char *to = cli_text(c, "to");
+    const size_t len = strlen(output);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t n = strlen(rows[i].ending);
+        if (to != NULL ? strcmp(to, rows[i].word) == 0
+                       : len > n && strcmp(output + len - n, rows[i].ending) == 0) {
+            return rows[i].format;
+        }
+    }
+    return SFT_IMPORT_SAFETENSORS;
+}
+
+static void export_options(converting *k, sft_export_options *o) {
+    cli *c = k->c;
+
+    SFT_INIT(o);
+    o->pool = cli_pool(c);
+    o->control = cli_control(c, "converting");
+    o->choose = choose;
+    o->planned = k->plan ? planned : NULL;
+    o->ctx = k;
+    o->metadata = k->metadata;
+    o->metadata_count = k->metadata_count;
+    o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
+    o->flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
+               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0);
+}
+
+static void export_into(converting *k, uint32_t format) {
+    cli *c = k->c;
+    sft_import_converted result;
+    sft_export_options o;
+    sft_catalog *catalog;
+    sft_error err;
+
+    if (c->operand_count != 1 || cli_number(c, "max-shard-size", 0) != 0) {
+        cli_usage(c, "one input becomes one %s file, without shards", k->api->format_name(format));
+        return;
+    }
+    if (!cli_open(c, c->operands[0], 0, &catalog)) {
+        return;
+    }
+    export_options(k, &o);
+    if (c->json) {
+        json_begin(k);
+    } else {
+        cli_table_init(&k->table, 6, titles, 1u << 4);
+    }
+    const sft_status status =
+        k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err);
+    cli_control_end(c);
+    if (status == SFT_OK && c->json) {
+        json_end(k, &result, NULL);
+    } else if (status == SFT_OK) {
+        text_end(k, &result);
+    } else {
+        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
+        cli_fail_plainly(c, cli_text(c, "output"), &err);
+        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
+    }
+    if (!c->json) {
+        cli_table_reset(&k->table);
+    }
+    sft_catalog_close(catalog);
+}
+
 static bool make_output(cli *c, const converting *k) {
     const char *output = cli_text(c, "output");
     sft_error err;
@@ -368,8 +453,13 @@ static void run(cli *c) {
         cli_usage(c, "-o OUT says where to");
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);
-    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k) && make_output(c, &k)) {
-        convert(&k);
+    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k)) {
+        const uint32_t format = output_format(c);
+        if (format != SFT_IMPORT_SAFETENSORS) {
+            export_into(&k, format);
+        } else if (make_output(c, &k)) {
+            convert(&k);
+        }
     }
     for (size_t i = 0; i < k.rename_count; i++) {
         cli_rename_reset(&k.renames[i]);
@@ -387,6 +477,8 @@ static void run(cli *c) {
 }
 
 static const cli_opt options[] = {
+    CLI_OPT_CHOICE("to", 0, "FORMAT", "safetensors|npz|gguf|pt|ckpt",
+                   "what OUT becomes; else its extension says it, else safetensors"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
     CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
     CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW", "rename, as in cp"),
@@ -404,7 +496,7 @@ static const cli_opt options[] = {
 const cli_command cli_cmd_convert = {
     .name = "convert",
     .operands = "IN...",
-    .summary = "convert other weight formats to safetensors, without executing them",
+    .summary = "convert other weight formats to safetensors and back, executing nothing",
     .description =
         "Reads PyTorch checkpoints of any age (and every other format that the import wing knows; "
         "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
@@ -415,6 +507,11 @@ const cli_command cli_cmd_convert = {
         "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
         "stays behind. What is not understood is an error, or left out and listed with "
         "--allow-opaque. Nothing in a file is ever executed.\n\n"
+        "--to, or the extension of OUT, asks for another format than safetensors: npz (numpy), "
+        "gguf, "
+        "pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a folder "
+        "or an "
+        "index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, aliases, left_out, cast, gathered, data_bytes, "
         "file_bytes, unused_bytes, files, verified, left_out_parts; with --plan also plan: an "

@@ -34,7 +34,8 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     return SFT_OK;
 }
 
-static sft_status take_all(sft__conversion *c, const sft_catalog *catalog, sft_error *err) {
+sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
+                             sft_error *err) {
     for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         sft_import_item item = {catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
@@ -49,7 +50,7 @@ static sft_status take_all(sft__conversion *c, const sft_catalog *catalog, sft_e
         for (uint32_t d = 0; d < t->rank; d++) {
             elements *= t->shape[d];
         }
-        if (item.dtype == NULL || sft_dtype_get(item.dtype->id) == NULL) {
+        if (item.dtype == NULL || (!any_type && sft_dtype_get(item.dtype->id) == NULL)) {
             return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
                                     "safetensors has no type %s: cast it or leave it out",
                                     t->dtype->name);
@@ -251,7 +252,7 @@ static sft_status write_files(sft__conversion *c, const char *output, uint32_t f
 }
 
 /* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
-static sft_status names_differ(sft__conversion *c, sft_error *err) {
+sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
     sft__strmap map;
     sft_status status = SFT_OK;
     sft_tensor *names = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *names);
@@ -280,12 +281,12 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
         SFT_TRY(open_input(c, inputs[i], err));
     }
     for (size_t i = 0; i < c->catalog_count; i++) {
-        SFT_TRY(take_all(c, c->catalogs[i], err));
+        SFT_TRY(sft__convert_take(c, c->catalogs[i], false, err));
     }
     if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
         qsort(c->items, c->item_count, sizeof *c->items, by_reference);
     }
-    SFT_TRY(names_differ(c, err));
+    SFT_TRY(sft__convert_names(c, err));
     const uint32_t files = cut_files(c);
     c->result.files += files;
     for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {

@@ -36,13 +36,29 @@ sft_status sft__convert_folder(sft__conversion *c, const char *input, const char
 /* Puts the bytes of items[first, end) into the writer, where they are declared as 0, 1, 2 ... */
 sft_status sft__convert_copy(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
                              sft_error *err);
+/* The same into anything: `size` bytes at `offset` of items[item], in its type, packed and
+ * little-endian; from any of the pool's workers, in any order. */
+typedef struct sft__sink {
+    sft_status (*put)(void *ctx, size_t item, uint64_t offset, const void *data, size_t size,
+                      sft_error *err);
+    void *ctx;
+} sft__sink;
+sft_status sft__convert_sink(sft__conversion *c, const sft__sink *sink, sft_error *err);
 /* Compares items[first, end) with what lies in the file at `path`. */
 sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t first, size_t end,
                                sft_error *err);
+/* The same with all items and a catalog that is open. */
+sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error *err);
 
 /* OUT.safetensors.index.json for the items and their files. */
 sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
                               sft_error *err);
+/* Asks `choose` about every tensor; those taken become items. Types that safetensors has not are
+ * refused unless `any_type`. */
+sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
+                             sft_error *err);
+/* SFT_E_DUPLICATE if two items have one name. */
+sft_status sft__convert_names(sft__conversion *c, sft_error *err);
 /* Closes the inputs and forgets the items. */
 void sft__convert_clear(sft__conversion *c);
 /* The name of the output, or of one of its shards, with its NUL. */

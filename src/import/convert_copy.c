@@ -34,6 +34,7 @@ typedef struct copying {
     sft__conversion *c;
     sft_writer *writer; /* NULL: compare with `with` */
     sft_catalog *with;
+    const sft__sink *sink;
     size_t base; /* item that is declared as 0 */
     unit *units;
     size_t unit_count;
@@ -339,6 +340,11 @@ static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
         const uint64_t offset = bytes_of(item->dtype, u->first + done);
         const size_t size = (size_t)bytes_of(item->dtype, n);
         SFT_TRY(produce(k, item, u->first + done, n, r, &data, err));
+        if (k->sink != NULL) {
+            SFT_TRY(k->sink->put(k->sink->ctx, u->item, offset, data, size, err));
+            done += n;
+            continue;
+        }
         SFT_TRY(k->writer != NULL ? sft_writer_put(k->writer, (uint32_t)(u->item - k->base), offset,
                                                    data, size, err)
                                   : compare(k, item, offset, data, size, r, err));
@@ -458,6 +464,18 @@ sft_status sft__convert_copy(sft__conversion *c, sft_writer *writer, size_t firs
                              sft_error *err) {
     copying k = {.c = c, .writer = writer, .base = first};
     return run(&k, first, end, err);
+}
+
+sft_status sft__convert_sink(sft__conversion *c, const sft__sink *sink, sft_error *err) {
+    copying k = {.c = c, .sink = sink};
+    return run(&k, 0, c->item_count, err);
+}
+
+sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error *err) {
+    copying k = {.c = c, .with = with};
+    const sft_status status = run(&k, 0, c->item_count, err);
+    c->result.verified += status == SFT_OK ? c->item_count : 0;
+    return status;
 }
 
 sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t first, size_t end,

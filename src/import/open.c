@@ -413,6 +413,8 @@ const sft_import_api *sft_import_api_get(void) {
         .format_name = sft_import_format_name,
         .format_title = sft_import_format_title,
         .convert = sft_import_convert,
+        .can_export = sft_import_can_export,
+        .export_file = sft_import_export,
     };
     return &api;
 }
