@@ -83,7 +83,7 @@ WHY = {
     "W15-F8_E4M3": "As above, with four elements for every byte written: the arithmetic is a third of the time.",
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: on warm files that is a few percent more than "
                 "is allowed.",
-    "VERIFIED-python": "load_file(verify=True) compares the file first and loads it then: two passes.",
+    "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",
     "P-slices": "Probably: a tensor is made of every slice: its memory is new each time, where the C library's row writes to the same.",
     "P-save": "The page cache takes its copy at the same rate from both; times vary by a factor of eight within the run.",
     "GPU": "No GPU in the machine of these results.",

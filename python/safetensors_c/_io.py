@@ -248,11 +248,15 @@ def load(
 ) -> Any:
     """Everything behind load_file."""
     with open_source(frame, source, device, backend) as f:
-        if verify:
-            f.verify()
         metadata = f.metadata()
         links = _alias.parse(metadata) if aliases and metadata else None
-        tensors = _load_open(frame, f, chooser(select), links, progress)
+        choose = chooser(select)
+        if verify and backend == "pread" and choose is None and links is None and progress is None:
+            tensors = f.get_tensors(verify=True)  # compared on the way into memory
+        else:
+            if verify:
+                f.verify()
+            tensors = _load_open(frame, f, choose, links, progress)
     if dtype is not None:
         cast_all(frame, tensors, dtype)
     if rename is not None:

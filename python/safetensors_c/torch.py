@@ -560,7 +560,8 @@ def load_file(
     memory over the file, nothing is read before it is used) or "pread" (memory of its own, read now).
     select: a glob ("layers.0.*"), names, or a predicate. rename: a mapping or a function of the stored
     name. dtype: cast floating-point tensors to it; a mapping casts the (stored) names it holds.
-    verify: compare recorded digests first; SafetensorError when one differs or none is recorded.
+    verify: compare recorded digests first, or with backend="pread" while the file is read; SafetensorError
+    when one differs or none is recorded.
     aliases: make the views that save_file(shared="alias") recorded. with_metadata: return (tensors,
     metadata or None). progress(done, total): bytes.
     """

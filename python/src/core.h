@@ -202,12 +202,13 @@ typedef struct core_wish {
     PyObject *progress; /* NULL or callable */
     bool owned;         /* in memory of our own */
     sft_strategy strategy;
+    bool verify; /* compare with recorded digests while the bytes pass; only of what is owned */
 } core_wish;
 
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
 /* One tensor, owned: read, not mapped. */
 PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish);
-PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress);
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress, bool verify);
 
 /* ---------------------------------------------------------------- args.c */
 

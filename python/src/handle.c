@@ -419,7 +419,7 @@ static PyObject *handle_metadata(PyObject *self, PyObject *ignored)
 
 static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor)
 {
-    core_wish wish = {h->framework, h->device, NULL, NULL, true, SFT_STRATEGY_AUTO};
+    core_wish wish = {h->framework, h->device, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     core_place place;
 
     if (h->owned || !core_file_can_map(file, tensor)) {
@@ -543,13 +543,21 @@ static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject
 
 static const char *const strategies[] = {"auto", "map", "read", "direct", NULL};
 
+static bool truth(PyObject *value, bool *out)
+{
+    int given = value != NULL ? PyObject_IsTrue(value) : 0;
+
+    *out = given > 0;
+    return given >= 0;
+}
+
 static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static const char *const parameters[] = {"names", "owned", "strategy", "progress"};
-    static const core_signature signature = {"safe_open.get_tensors", parameters, 4, 1, 0};
+    static const char *const parameters[] = {"names", "owned", "strategy", "progress", "verify"};
+    static const core_signature signature = {"safe_open.get_tensors", parameters, 5, 1, 0};
     core_handle *h = (core_handle *)self;
-    core_wish wish = {h->framework, h->device, NULL, NULL, h->owned, SFT_STRATEGY_AUTO};
-    PyObject *values[4], *result;
+    core_wish wish = {h->framework, h->device, NULL, NULL, h->owned, SFT_STRATEGY_AUTO, false};
+    PyObject *values[5], *result;
     core_file *file;
 
     if (!core_parse(&signature, args, kwargs, values)) {
@@ -575,11 +583,14 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
         wish.strategy = strategy == 1 ? SFT_STRATEGY_AUTO : (sft_strategy)strategy;
         wish.owned = strategy != 1 && (strategy != 0 || wish.owned);
     }
+    if (!truth(values[4], &wish.verify)) {
+        return NULL;
+    }
     file = enter(h);
     if (file == NULL) {
         return NULL;
     }
-    wish.owned = wish.owned || (file->bytes != NULL && file->bytes->readonly);
+    wish.owned = wish.owned || wish.verify || (file->bytes != NULL && file->bytes->readonly);
     result = core_load(h->state, file, &wish);
     core_file_drop(file);
     return result;
@@ -587,20 +598,21 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
 
 static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static const char *const parameters[] = {"tensors", "progress"};
-    static const core_signature signature = {"safe_open.load_into", parameters, 2, 1, 1};
+    static const char *const parameters[] = {"tensors", "progress", "verify"};
+    static const core_signature signature = {"safe_open.load_into", parameters, 3, 1, 1};
     core_handle *h = (core_handle *)self;
-    PyObject *values[2], *result;
+    PyObject *values[3], *result;
     core_file *file;
+    bool verify;
 
-    if (!core_parse(&signature, args, kwargs, values)) {
+    if (!core_parse(&signature, args, kwargs, values) || !truth(values[2], &verify)) {
         return NULL;
     }
     file = enter(h);
     if (file == NULL) {
         return NULL;
     }
-    result = core_load_into(h->state, file, values[0], values[1] != NULL ? core_none(values[1]) : NULL);
+    result = core_load_into(h->state, file, values[0], values[1] != NULL ? core_none(values[1]) : NULL, verify);
     core_file_drop(file);
     return result;
 }
@@ -782,12 +794,14 @@ static PyMethodDef handle_methods[] = {
     {"metadata", handle_metadata, METH_NOARGS, "The texts of __metadata__, or None."},
     {"get_tensor", CALL(handle_get_tensor), METH_VARARGS | METH_KEYWORDS, "The tensor of that name."},
     {"get_tensors", CALL(handle_get_tensors), METH_VARARGS | METH_KEYWORDS,
-     "All tensors, or those named, as a dict. owned=True: in memory of their own."},
+     "All tensors, or those named, as a dict. owned=True: in memory of their own. verify=True: "
+     "so, and compared with the recorded digests on the way."},
     {"get_slice", CALL(handle_get_slice), METH_VARARGS | METH_KEYWORDS, "A tensor to be sliced before it is read."},
     {"get_tensor_meta", CALL(handle_get_tensor_meta), METH_VARARGS | METH_KEYWORDS,
      "dtype, shape and place of a tensor; reads nothing."},
     {"load_into", CALL(handle_load_into), METH_VARARGS | METH_KEYWORDS,
-     "Reads tensors into those of a dict, casting where types differ."},
+     "Reads tensors into those of a dict, casting where types differ; verify=True: and compares with the recorded "
+     "digests."},
     {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS, "How each file would be read, and why."},
     {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
     {"stream", CALL(handle_stream), METH_VARARGS | METH_KEYWORDS,

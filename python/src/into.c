@@ -12,6 +12,8 @@ typedef struct place_for {
     const sft_dtype *dtype;
     void *data;
     uint64_t nbytes;
+    size_t order;
+    bool later; /* its tensor or some of its memory is another's, too: read after that */
 } place_for;
 
 static PyObject *wrong(core_state *state, const sft_tensor *tensor, const char *why)
@@ -134,8 +136,44 @@ static bool find_place(core_state *state, core_file *file, PyObject *name, PyObj
     return PyObject_HasAttrString(object, "data_ptr") ? torch_place(state, object, p) : array_place(state, object, p);
 }
 
-static sft_status read_places(core_state *state, core_file *file, const place_for *places, size_t count,
-                              core_watch *watch, sft_error *err)
+static int by_address(const void *a, const void *b)
+{
+    const place_for *x = a, *y = b;
+
+    if (x->data != y->data) {
+        return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const place_for *x = a, *y = b;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* What the pool may not write at the same time. seen: a byte per tensor of the catalog. */
+static void find_later(const core_file *file, place_for *places, size_t count, unsigned char *seen)
+{
+    uintptr_t end = 0;
+
+    qsort(places, count, sizeof *places, by_address);
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t begin = (uintptr_t)places[i].data;
+        places[i].later = begin < end && places[i].nbytes != 0;
+        end = begin + (uintptr_t)places[i].nbytes > end ? begin + (uintptr_t)places[i].nbytes : end;
+    }
+    qsort(places, count, sizeof *places, by_order);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char *one = &seen[sft_catalog_index_of(file->catalog, places[i].tensor)];
+        places[i].later = places[i].later || *one != 0;
+        *one = 1;
+    }
+}
+
+/* One by one, in the order of the dict. */
+static sft_status read_later(core_state *state, core_file *file, const place_for *places, size_t count,
+                             core_watch *watch, sft_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         const place_for *p = &places[i];
@@ -145,7 +183,7 @@ static sft_status read_places(core_state *state, core_file *file, const place_fo
         options.dtype = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
         options.control = &watch->control;
         options.pool = p->nbytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
-        if (p->nbytes == 0) {
+        if (!p->later || p->nbytes == 0) {
             continue;
         }
         status = sft_tensor_read(file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes, err);
@@ -156,38 +194,128 @@ static sft_status read_places(core_state *state, core_file *file, const place_fo
     return SFT_OK;
 }
 
-PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress)
+/* All that may be read side by side, in one load. */
+typedef struct together {
+    size_t *select;
+    const sft_dtype **dtypes;
+    sft_load_place *places;
+    size_t count;
+    uint64_t bytes;
+} together;
+
+static void together_free(together *t)
 {
-    PyObject *copy, *name, *object;
+    free(t->select);
+    free((void *)t->dtypes);
+    free(t->places);
+}
+
+static bool together_make(together *t, const core_file *file, const place_for *places, size_t count)
+{
+    memset(t, 0, sizeof *t);
+    t->select = malloc((count + 1) * sizeof *t->select);
+    t->dtypes = malloc((count + 1) * sizeof *t->dtypes);
+    t->places = malloc((count + 1) * sizeof *t->places);
+    for (size_t i = 0; t->select != NULL && t->dtypes != NULL && t->places != NULL && i < count; i++) {
+        const place_for *p = &places[i];
+        if (p->later) {
+            continue;
+        }
+        t->select[t->count] = sft_catalog_index_of(file->catalog, p->tensor);
+        t->dtypes[t->count] = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
+        t->places[t->count] = (sft_load_place){p->nbytes != 0 ? p->data : NULL, (size_t)p->nbytes};
+        t->count++;
+        t->bytes += p->nbytes;
+    }
+    return t->select != NULL && t->dtypes != NULL && t->places != NULL;
+}
+
+static sft_status read_together(core_state *state, core_file *file, const together *t, bool verify,
+                                core_watch *watch, sft_error *err)
+{
+    sft_loaded *loaded = NULL;
+    sft_load_options options;
+    sft_status status;
+
+    SFT_INIT(&options);
+    options.select = t->select;
+    options.select_count = t->count;
+    options.dtypes = t->dtypes;
+    options.places = t->places;
+    options.control = &watch->control;
+    options.flags = verify ? SFT_LOAD_VERIFY : 0;
+    options.pool = t->bytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    if (t->count == 0) {
+        return SFT_OK;
+    }
+    status = sft_load(&loaded, file->catalog, &options, err);
+    sft_loaded_free(loaded);
+    return status;
+}
+
+static sft_status read_all(core_state *state, core_file *file, const place_for *places, size_t count,
+                           const together *t, bool verify, core_watch *watch, sft_error *err)
+{
+    sft_status status = read_together(state, file, t, verify, watch, err);
+    return status == SFT_OK ? read_later(state, file, places, count, watch, err) : status;
+}
+
+/* The dict's tensors and their places; NULL with an exception. */
+static place_for *find_places(core_state *state, core_file *file, PyObject *targets, size_t *count)
+{
+    place_for *places = calloc((size_t)PyDict_Size(targets) + 1, sizeof *places);
+    unsigned char *seen = calloc(sft_catalog_count(file->catalog) + 1, 1);
+    PyObject *name, *object;
     Py_ssize_t position = 0;
+    bool found = places != NULL && seen != NULL;
+
+    *count = 0;
+    if (!found) {
+        PyErr_NoMemory();
+    }
+    while (found && PyDict_Next(targets, &position, &name, &object)) {
+        places[*count].order = *count;
+        found = find_place(state, file, name, object, &places[(*count)++]);
+    }
+    if (found) {
+        find_later(file, places, *count, seen);
+    } else {
+        free(places);
+        places = NULL;
+    }
+    free(seen);
+    return places;
+}
+
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress, bool verify)
+{
+    PyObject *copy;
     place_for *places;
     size_t count = 0;
     core_watch watch;
     sft_status status;
     sft_error err;
+    together t;
 
     if (!PyDict_Check(targets)) {
         return core_wrong_type("tensors", targets, "dict");
     }
     copy = PyDict_Copy(targets); /* keeps the tensors */
-    if (copy == NULL) {
+    places = copy != NULL ? find_places(state, file, copy, &count) : NULL;
+    if (places == NULL) {
+        Py_XDECREF(copy);
         return NULL;
     }
-    places = calloc((size_t)PyDict_Size(copy) + 1, sizeof *places);
-    if (places == NULL) {
+    if (!together_make(&t, file, places, count)) {
+        together_free(&t);
+        free(places);
         Py_DECREF(copy);
         return PyErr_NoMemory();
     }
-    while (PyDict_Next(copy, &position, &name, &object)) {
-        if (!find_place(state, file, name, object, &places[count++])) {
-            free(places);
-            Py_DECREF(copy);
-            return NULL;
-        }
-    }
     core_watch_begin(&watch, progress);
-    status = read_places(state, file, places, count, &watch, &err);
+    status = read_all(state, file, places, count, &t, verify, &watch, &err);
     core_watch_end(&watch);
+    together_free(&t);
     free(places);
     Py_DECREF(copy);
     if (status != SFT_OK || PyErr_Occurred()) {

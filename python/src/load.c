@@ -335,6 +335,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     options.select_count = c->positions != NULL ? c->count : 0;
     options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
     options.strategy = wish->strategy;
+    options.flags = wish->verify ? SFT_LOAD_VERIFY : 0;
     core_watch_begin(&watch, wish->progress);
     options.control = &watch.control;
     status = sft_arena_create_over(&arena, o.memory->base, o.memory->size, NULL, &err);

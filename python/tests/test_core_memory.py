@@ -228,6 +228,50 @@ def test_load_into(big, framework, dtype):
             f.load_into({"zz": into["x"]})
 
 
+def test_load_into_many(tmp_path):
+    path = tmp_path / "many.safetensors"
+    rng = np.random.default_rng(5)
+    tensors = {f"t{i}": rng.standard_normal((i % 7, 1 + 997 * (i % 3))).astype("f4") for i in range(60)}
+    tensors["large"] = rng.standard_normal((3 << 20) + 1).astype("f4")
+    serialize_file({n: spec(t) for n, t in tensors.items()}, path)
+    dtypes = ["f4", "f2", "f8", "f4"]
+    with safe_open(path, "np") as f:
+        into = {n: np.zeros(t.shape, dtypes[i % 4]) for i, (n, t) in enumerate(tensors.items())}
+        f.load_into(into)
+        for name, array in into.items():
+            assert np.array_equal(array, tensors[name].astype(array.dtype)), name
+        shared = np.zeros(tensors["t4"].shape, "f4")  # one place for several: the last one stays
+        same = [n for n, t in tensors.items() if t.shape == shared.shape]
+        assert len(same) > 1
+        f.load_into({n: shared for n in same})
+        assert np.array_equal(shared, tensors[same[-1]])
+        with pytest.raises(SafetensorError):  # no digest is recorded
+            f.load_into(into, verify=True)
+        f.load_into({})
+
+
+def test_verified_on_the_way(tmp_path):
+    path = tmp_path / "digests.safetensors"
+    tensors = {"a": BIG, "b": np.arange(1001, dtype="f4")}
+    serialize_file({n: spec(t) for n, t in tensors.items()}, path, digests=["crc32c"])
+    with safe_open(path, "np") as f:
+        got = f.get_tensors(verify=True)
+        assert all(np.array_equal(got[n], t) for n, t in tensors.items())
+        into = {n: np.zeros_like(t) for n, t in tensors.items()}
+        f.load_into(into, verify=True)
+        assert all(np.array_equal(into[n], t) for n, t in tensors.items())
+        end = f.get_tensor_meta("a").data_offsets[1]
+    data = bytearray(path.read_bytes())
+    data[8 + int.from_bytes(data[:8], "little") + end - 1] ^= 1
+    path.write_bytes(data)
+    with safe_open(path, "np") as f:
+        assert np.array_equal(f.get_tensors(["b"], verify=True)["b"], tensors["b"])
+        for call in (lambda: f.get_tensors(verify=True), lambda: f.load_into(into, verify=True)):
+            with pytest.raises(SafetensorError) as e:
+                call()
+            assert e.value.status == "SFT_E_MISMATCH" and e.value.tensor == "a"
+
+
 def test_strategies(big):
     with safe_open(big, "np") as f:
         for strategy in ("auto", "map", "read", "direct"):
