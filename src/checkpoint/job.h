@@ -23,10 +23,17 @@
 #include <sft/extend.h>
 #include <sft/job.h>
 
+#ifndef SFT_UNIT
 #define SFT__JOB_UNIT  ((uint64_t)16 << 20)  /* bytes of one share of work */
-#define SFT__JOB_BLOCK ((uint64_t)1 << 18)   /* bytes of a run copied at once */
+#define SFT__JOB_BLOCK ((uint64_t)256 << 10) /* bytes of a run copied at once */
 #define SFT__JOB_BAND  ((uint64_t)2 << 20)   /* bytes of a band, sources and targets */
 #define SFT__JOB_LONG  ((uint64_t)256 << 10) /* runs of so many bytes are copied one by one */
+#else                                        /* small models of the tests take all ways */
+#define SFT__JOB_UNIT  ((uint64_t)200 << 10)
+#define SFT__JOB_BLOCK ((uint64_t)48 << 10)
+#define SFT__JOB_BAND  ((uint64_t)64 << 10)
+#define SFT__JOB_LONG  ((uint64_t)16 << 10)
+#endif
 
 enum { SFT__JOB_RANK = 60 }; /* dimensions of a tensor in bands, at most */
 

@@ -30,7 +30,7 @@ static sft_status each_stretch(const sft_job *job, const sft__job_unit *unit, ui
     const size_t end = f->first_run + f->run_count;
     size_t i = first_run(job, f, unit->first);
     uint64_t at = unit->first;
-    while (i < end && job->runs[i].to < unit->end) {
+    while (i < end && at < unit->end && job->runs[i].to < unit->end) {
         at = at > job->runs[i].to ? at : job->runs[i].to;
         uint64_t stop = at;
         for (size_t k = i; k < end && job->runs[k].to <= stop && stop - at < most; k++) {

@@ -352,7 +352,8 @@ static void every_n_becomes_every_m_and_back(void **state) {
         folder_remove(from);
     }
     assert_int_equal(ways.whole, 0);
-    assert_true(ways.clusters > 0 && ways.several_bands > 0 && ways.runs > 0);
+    assert_true(ways.clusters > 0 && ways.several_bands > 0 && ways.runs > 0 &&
+                ways.inner_levels > 0);
     sft_catalog_close(whole);
     sft_pool_free(pool);
 }

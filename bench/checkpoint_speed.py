@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""checkpoint_speed.py - split, join and reshard against plain copies of the same bytes, and against PyTorch.
+
+    bench/checkpoint_speed.py --tool build/safetensors [--gib 2] [--rounds 5] [--folder DIR] [--torch] [-o out.json]
+
+Each round runs every contender once, in turn, on files that are in the page cache, without waiting for the disk; the
+median of the rounds counts. Baselines: cp, copy_file_range, and preallocation with two threads of pread and pwrite.
+Ratios are speed over the fastest baseline (join, split, rows), or over cp (columns): targets 0.85, 0.85, 0.85, 1.0.
+Peak memory is the tool's VmHWM less its size when it does nothing. --torch adds PyTorch's consolidation of row shards
+and its reader of distributed checkpoints in safetensors (needs torch in the Python that runs this).
+Prints a table, and JSON with -o. Exit 1 if a target is missed.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BLOCK = 1 << 20
+TARGETS = {"join": 0.85, "split": 0.85, "rows": 0.85, "columns": 1.0, "columns 8 to 8": 1.0}
+
+
+def write_model(path: str, layers: int, rows: int, columns: int) -> int:
+    """A model of `layers` BF16 matrices, cut by rows or columns according to their names."""
+    header = {"__metadata__": {"format": "pt"}}
+    at = 0
+    size = rows * columns * 2
+    for i in range(layers):
+        header[f"layers.{i}.w"] = {"dtype": "BF16", "shape": [rows, columns], "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    block = os.urandom(1 << 22)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        left = at
+        while left > 0:
+            f.write(block[: min(left, len(block))])
+            left -= min(left, len(block))
+    return at
+
+
+def files_of(folder: str) -> list[str]:
+    return sorted(os.path.join(b, n) for b, _, names in os.walk(folder) for n in names)
+
+
+def copy_with_cp(source: list[str], out: str) -> None:
+    for i, path in enumerate(source):
+        subprocess.run(["cp", "--reflink=never", path, os.path.join(out, str(i))], check=True)
+
+
+def copy_in_kernel(source: list[str], out: str) -> None:
+    for i, path in enumerate(source):
+        with open(path, "rb") as a, open(os.path.join(out, str(i)), "wb") as b:
+            left = os.fstat(a.fileno()).st_size
+            while left > 0:
+                n = os.copy_file_range(a.fileno(), b.fileno(), left)
+                if n == 0:
+                    raise OSError("copy_file_range stopped")
+                left -= n
+
+
+def copy_with_threads(source: list[str], out: str) -> None:
+    todo: list[tuple[int, int, int, int]] = []
+    handles = []
+    for i, path in enumerate(source):
+        a = os.open(path, os.O_RDONLY)
+        b = os.open(os.path.join(out, str(i)), os.O_WRONLY | os.O_CREAT, 0o644)
+        handles += [a, b]
+        size = os.fstat(a).st_size
+        os.posix_fallocate(b, 0, max(size, 1))
+        todo += [(a, b, at, min(BLOCK, size - at)) for at in range(0, size, BLOCK)]
+    lock = threading.Lock()
+    todo.reverse()
+
+    def work() -> None:
+        buffer = bytearray(BLOCK)
+        view = memoryview(buffer)
+        while True:
+            with lock:
+                if not todo:
+                    return
+                a, b, at, n = todo.pop()
+            os.preadv(a, [view[:n]], at)
+            os.pwrite(b, view[:n], at)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for h in handles:
+        os.close(h)
+
+
+BASELINES = {"cp": copy_with_cp, "copy_file_range": copy_in_kernel, "two threads": copy_with_threads}
+
+
+def run_tool(tool: str, arguments: list[str]) -> tuple[float, int]:
+    """Seconds, and peak memory in bytes."""
+    began = time.perf_counter()
+    p = subprocess.Popen([tool, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    if p.returncode != 0:
+        raise SystemExit(f"{arguments}: exit {p.returncode}")
+    return time.perf_counter() - began, usage.ru_maxrss * 1024
+
+
+def clear(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.unlink(path)
+
+
+def measure(args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str) -> dict:
+    inputs = files_of(source) if os.path.isdir(source) else [source]
+    inputs = [p for p in inputs if p.endswith(".safetensors")]
+    size = sum(os.path.getsize(p) for p in inputs)
+    times: dict[str, list[float]] = {k: [] for k in [*BASELINES, "safetensors"]}
+    peak = 0
+    scratch = os.path.join(folder, "copies")
+    for path in inputs:  # into the page cache
+        with open(path, "rb") as f:
+            while f.read(BLOCK * 8):
+                pass
+    for _ in range(args.rounds):
+        for kind, copy in BASELINES.items():
+            clear(scratch)
+            os.mkdir(scratch)
+            began = time.perf_counter()
+            copy(inputs, scratch)
+            times[kind].append(time.perf_counter() - began)
+            clear(scratch)
+        clear(out)
+        seconds, memory = run_tool(args.tool, [*command, "-o", out, "--no-sync", "-q"])
+        times["safetensors"].append(seconds)
+        peak = max(peak, memory)
+        clear(out)
+    speed = {k: size / statistics.median(v) / 1e9 for k, v in times.items()}
+    best = max(v for k, v in speed.items() if k != "safetensors")
+    against = speed["cp"] if name.startswith("columns") else best
+    row = {"name": name, "bytes": size, "gb_per_s": speed, "times": times, "peak_bytes": peak,
+           "ratio": speed["safetensors"] / against, "target": TARGETS[name]}
+    print("%-16s %6.2f GB/s   cp %5.2f   copy_file_range %5.2f   two threads %5.2f   ratio %4.2f (target %.2f)   "
+          "peak %4d MiB" % (name, speed["safetensors"], speed["cp"], speed["copy_file_range"], speed["two threads"],
+                            row["ratio"], row["target"], peak >> 20), flush=True)
+    return row
+
+
+def torch_rows(args: argparse.Namespace, folder: str, source: str) -> list[dict]:
+    """PyTorch's consolidation of row shards, and its reader, on four shards of the same bytes."""
+    import torch
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
+
+    rows = []
+    shards = os.path.join(folder, "dcp")
+    os.mkdir(shards)
+    names: dict[str, tuple[list[int], str]] = {}
+    ranks = sorted(p for p in files_of(source) if p.endswith(".safetensors"))
+    for i, path in enumerate(ranks):
+        with open(path, "rb") as f:
+            n = struct.unpack("<Q", f.read(8))[0]
+            header = json.loads(f.read(n))
+            sharding = {}
+            for name, t in header.items():
+                if name != "__metadata__":
+                    first = names.get(name, ([0], ""))[0][0]
+                    sharding[name] = {"saved_offsets": [first, 0]}
+                    names[name] = ([first + t["shape"][0], t["shape"][1]], t["dtype"])
+            header["__metadata__"] = {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(sharding)}
+            text = json.dumps(header).encode()
+            with open(os.path.join(shards, "shard-%05d-model-00001-of-00001.safetensors" % (i + 1)), "wb") as g:
+                g.write(struct.pack("<Q", len(text)) + text)
+                shutil.copyfileobj(f, g, 1 << 22)
+    size = sum(os.path.getsize(p) for p in files_of(shards))
+
+    def tool() -> float:
+        out = os.path.join(folder, "joined.safetensors")
+        clear(out)
+        seconds, _ = run_tool(args.tool, ["join", shards, "-o", out, "--no-sync", "-q"])
+        return seconds
+
+    def consolidate() -> float:
+        out = os.path.join(folder, "consolidated")
+        clear(out)
+        os.mkdir(out)
+        began = time.perf_counter()
+        consolidate_safetensors_files(shards, out, fqn_to_index_mapping={k: 1 for k in names}, num_threads=2)
+        return time.perf_counter() - began
+
+    def read() -> float:
+        state = {k: torch.empty(shape, dtype=torch.bfloat16) for k, (shape, _) in names.items()}
+        began = time.perf_counter()
+        dcp.load(state, storage_reader=HuggingFaceStorageReader(shards), no_dist=True)
+        return time.perf_counter() - began
+
+    ours = statistics.median(tool() for _ in range(args.rounds))
+    for label, theirs, target in (("torch consolidation", consolidate, 3.0), ("torch DCP reader", read, 10.0)):
+        seconds = statistics.median(theirs() for _ in range(min(args.rounds, 3)))
+        rows.append({"name": label, "bytes": size, "seconds": seconds, "safetensors_seconds": ours,
+                     "ratio": seconds / ours, "target": target})
+        print("%-20s %6.2f s, safetensors %6.2f s   ratio %5.2f (target %.1f)"
+              % (label, seconds, ours, seconds / ours, target), flush=True)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="copies of checkpoints against plain copies")
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--gib", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("-o", "--output")
+    args = parser.parse_args()
+    args.tool = os.path.abspath(args.tool)
+    folder = tempfile.mkdtemp(prefix="checkpoint-speed-", dir=args.folder)
+    rows = []
+    try:
+        model = os.path.join(folder, "model.safetensors")
+        write_model(model, max(2, int(args.gib * (1 << 30) / (4096 * 8192 * 2))), 4096, 8192)
+        plans = {}
+        for kind in ("rows", "columns"):
+            plans[kind] = os.path.join(folder, kind + ".json")
+            with open(plans[kind], "w") as f:
+                json.dump({"layers.*": "colwise" if kind == "rows" else "rowwise"}, f)
+
+        def ranks(kind: str, n: int) -> str:
+            out = os.path.join(folder, f"{kind}{n}")
+            run_tool(args.tool, ["reshard", model, "--target-layout", plans[kind], "--ranks", str(n), "-o", out,
+                                 "--no-sync", "-q"])
+            return out
+
+        shards = os.path.join(folder, "shards")
+        run_tool(args.tool, ["split", model, "-o", shards, "--max-shard-size", "256MB", "--no-sync", "-q"])
+        out = os.path.join(folder, "out")
+        rows.append(measure(args, folder, "join", shards, ["join", shards], out + ".safetensors"))
+        rows.append(measure(args, folder, "split", model, ["split", model, "--max-shard-size", "256MB"], out))
+        clear(shards)
+        source = ranks("rows", 4)
+        rows.append(measure(args, folder, "rows", source,
+                            ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"], out))
+        if args.torch:
+            rows += torch_rows(args, folder, source)
+        clear(source)
+        source = ranks("columns", 4)
+        rows.append(measure(args, folder, "columns", source,
+                            ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"], out))
+        clear(source)
+        source = ranks("columns", 8)
+        clear(model)
+        rows.append(measure(args, folder, "columns 8 to 8", source,
+                            ["reshard", source, "--target-layout", plans["rows"], "--ranks", "8"], out))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    missed = [r["name"] for r in rows if r["ratio"] < r["target"]]
+    if args.output:
+        with open(args.output, "w") as f:
+            json.dump({"schema": 1, "machine": platform.machine(), "cpus": os.cpu_count(),
+                       "system": platform.release(), "rounds": args.rounds, "rows": rows,
+                       "self_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}, f, indent=1)
+            f.write("\n")
+    print("targets missed: " + ", ".join(missed) if missed else "all targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
