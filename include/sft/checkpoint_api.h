@@ -77,6 +77,7 @@ typedef struct sft_checkpoint_api {
     const sft_resume_step *(*resume_at)(const sft_resume *, size_t);
     const sft_resume_step *(*resume_chosen)(const sft_resume *);
     void (*resume_free)(sft_resume *);
+    const sft_layout_set *(*checkpoint_layouts)(const sft_checkpoint *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

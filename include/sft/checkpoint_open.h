@@ -87,6 +87,8 @@ SFT_API const sft_rank_part *sft_checkpoint_ranks(const sft_checkpoint *checkpoi
 SFT_API sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *tensor,
                                             uint64_t rank, const sft_layout **layout,
                                             uint64_t *shape, size_t *dims, sft_error *err);
+/* All layouts, or NULL (COMPLETE; one rank without any). Borrowed. */
+SFT_API const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *checkpoint);
 /* Where the layout came from: a path, or "" (told by the files themselves, or given). */
 SFT_API const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint);
 

@@ -50,6 +50,7 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .resume_at = sft_resume_at,
         .resume_chosen = sft_resume_chosen,
         .resume_free = sft_resume_free,
+        .checkpoint_layouts = sft_checkpoint_layouts,
     };
     return &api;
 }

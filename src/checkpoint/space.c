@@ -493,6 +493,10 @@ const sft_rank_part *sft_checkpoint_ranks(const sft_checkpoint *checkpoint, size
     return checkpoint->parts;
 }
 
+const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *checkpoint) {
+    return checkpoint->layouts;
+}
+
 const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint) {
     return checkpoint->layout_path;
 }

@@ -211,19 +211,10 @@ static void write_set(cli *c, const char *operand, const sft_checkpoint_api *api
     free(text);
 }
 
-static void with_set(cli *c, const char *operand, const char *verb) {
+static void use_set(cli *c, const char *operand, const char *verb, const sft_checkpoint_api *api,
+                    const sft_layout_set *set) {
     const char *to = cli_text(c, "to");
-    sft_layout_set_options o;
-    sft_layout_set *set = NULL;
-    sft_error err;
-    const sft_checkpoint_api *api = cli_ranks_api(&err);
 
-    SFT_INIT(&o);
-    o.ranks = cli_number(c, "ranks", 0);
-    if (api == NULL || api->layout_set_open(&set, operand, &o, &err) != SFT_OK) {
-        cli_fail_plainly(c, operand, &err);
-        return;
-    }
     if (strcmp(verb, "show") == 0 && c->json) {
         show_json(c, operand, api, set);
     } else if (strcmp(verb, "show") == 0) {
@@ -233,6 +224,54 @@ static void with_set(cli *c, const char *operand, const char *verb) {
     } else {
         write_set(c, operand, api, set, to != NULL ? to : "strategy");
     }
+}
+
+/* A checkpoint that tells its own layout; false: it is none. */
+static bool with_checkpoint(cli *c, const char *operand, const char *verb,
+                            const sft_checkpoint_api *api) {
+    uint32_t kind = SFT_CHECKPOINT_NONE;
+    sft_checkpoint_options o;
+    sft_checkpoint *checkpoint;
+    sft_error err;
+
+    if (!cli_ranks_possible(operand) || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
+        kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE) {
+        return false;
+    }
+    cli_ranks_options(c, &o, NULL);
+    if (api->checkpoint_open(&checkpoint, operand, &o, &err) != SFT_OK) {
+        cli_fail(c, operand, &err);
+        return true;
+    }
+    if (api->checkpoint_layouts(checkpoint) != NULL) {
+        use_set(c, operand, verb, api, api->checkpoint_layouts(checkpoint));
+    } else {
+        cli_note(c, operand, "one rank, and nothing is cut");
+    }
+    api->checkpoint_close(checkpoint);
+    return true;
+}
+
+static void with_set(cli *c, const char *operand, const char *verb) {
+    sft_layout_set_options o;
+    sft_layout_set *set = NULL;
+    sft_error err;
+    const sft_checkpoint_api *api = cli_ranks_api(&err);
+
+    if (api == NULL) {
+        cli_fail_plainly(c, operand, &err);
+        return;
+    }
+    if (with_checkpoint(c, operand, verb, api)) {
+        return;
+    }
+    SFT_INIT(&o);
+    o.ranks = cli_number(c, "ranks", 0);
+    if (api->layout_set_open(&set, operand, &o, &err) != SFT_OK) {
+        cli_fail_plainly(c, operand, &err);
+        return;
+    }
+    use_set(c, operand, verb, api, set);
     api->layout_set_free(set);
 }
 
@@ -269,7 +308,10 @@ const cli_command cli_cmd_layout = {
     .description =
         "FILE is any description, told by its content: a MindSpore strategy (protobuf or JSON), a "
         "folder of the strategies of all pipeline stages, our own JSON form, topology.json, or a "
-        "tensor-parallel plan of transformers.\n\n"
+        "tensor-parallel plan of transformers. A checkpoint that tells its own layout "
+        "(PyTorch's shards, MindFormers 2.0, rank folders with a layout beside them) is one too; "
+        "where "
+        "files are no ranks, they are numbered.\n\n"
         "show lists tensors: full shape where the description tells it, the mesh, the axes that "
         "cut "
         "each dimension, the ranks that hold a part, and the local shape on --rank. merge makes "

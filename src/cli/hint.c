@@ -108,6 +108,14 @@ static const char *from_status(const sft_error *err, uint64_t size) {
         return err->sys == 401 || err->sys == 403
                    ? "for hf:// set HF_TOKEN; for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
                    : NULL;
+    case SFT_E_NOT_FOUND:
+        return strstr(err->message, "a layout is needed") != NULL
+                   ? "say how with --layout: a MindSpore strategy, a folder of them, or layout.json"
+                   : NULL;
+    case SFT_E_MISMATCH:
+        return strstr(err->message, "say which step") != NULL
+                   ? "say which with --step, the end of the files' names: resume-point finds it"
+                   : NULL;
     case SFT_E_STALE:
         return "the file was changed by a program that does not keep digests up to date";
     default:

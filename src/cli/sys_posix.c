@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,7 +53,17 @@ static void remove_pending(void) {
     }
 }
 
+/* Every file of a model stays open, and a checkpoint has one for each rank: as many as we may have. */
+static void allow_many_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 void cli_sys_start(int *argc, char ***argv) {
+    allow_many_files();
     (void)argc;
     (void)argv;
     (void)signal(SIGPIPE, SIG_IGN);

@@ -202,7 +202,8 @@ def random_job(rng, ranks_of):
 
 def save_rank(path, parts, **options):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in parts.items()], path, format="safetensors", **options)
+    ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in parts.items()], path,
+                       format=path.rsplit(".", 1)[1], **options)
 
 
 def holders(lib_set, entries, shapes, devices):
@@ -238,20 +239,22 @@ def check_job(lib, tool, rng, folder, stats):
     keep = {n: {box: rng.choice(ranks) for box, ranks in boxes.items()}
             for n, boxes in holders(s, entries, shapes, devices).items()}
     dedup = rng.random() < 0.5
+    form = "ckpt" if rng.random() < 0.25 else "safetensors"
     for rank in range(devices):
         parts = {"global_step": truth["global_step"]}
         for name, dev, tensor_map, step, size in entries:
             start, extent = s.box(name, shapes[name], rank)
             if not dedup or keep[name][(tuple(start), tuple(extent))] == rank:
                 parts[name] = their_slice(truth[name], dev, tensor_map, step, size, rank).copy()
-        save_rank(os.path.join(folder, "src", "rank_%d" % rank, "net_rank_%d-1_2.safetensors" % rank), parts,
+        save_rank(os.path.join(folder, "src", "rank_%d" % rank, "net_rank_%d-1_2.%s" % (rank, form)), parts,
                   crc_check=rng.random() < 0.5, remove_redundancy=dedup)
     got, why = whole_by_tool(tool, os.path.join(folder, "src"), strategy, os.path.join(folder, "whole.safetensors"))
     if got is None or not same(got, truth):
         return "the whole of %d ranks (%s) is not the truth: %s" % (devices, "de-duplicated" if dedup else "full", why)
     stats["jobs"] += 1
     stats["dedup"] += dedup
-    return check_unified(tool, folder, strategy, truth, entries, dedup, stats) or \
+    stats["in .ckpt"] += form == "ckpt"
+    return (None if form == "ckpt" else check_unified(tool, folder, strategy, truth, entries, dedup, stats)) or \
         check_loaded(lib, tool, rng, folder, truth, shapes, stats)
 
 
@@ -339,7 +342,7 @@ def main():
     lib = ctypes.CDLL(os.path.abspath(a.library))
     rng = random.Random(a.seed)
     fault = check_layouts(lib, a.count, rng)
-    stats = {k: 0 for k in ("jobs", "dedup", "unified", "unify refused", "unify wrong", "loaded", "load refused")}
+    stats = {k: 0 for k in ("jobs", "dedup", "in .ckpt", "unified", "unify refused", "unify wrong", "loaded", "load refused")}
     for i in range(a.jobs):
         if fault:
             break

@@ -135,7 +135,7 @@ def mindspore_ranks(base):
     save_ranks(folder, ranks, metadata={"format": "ms", "crc_num": "1"})
     put(os.path.join(base, "s.json"), layout)
     options = ("--layout", os.path.join(base, "s.json"))
-    refused("no layout, no whole", folder, ["layout"])
+    refused("no layout, no whole", folder, ["layout", "hint", "--layout"])
     equal("four ranks are one model", folder, truth, *options)
     put(os.path.join(base, "strategy", "ckpt_strategy_rank_0.json"), layout)
     equal("a strategy beside the folder is found", folder, truth)
@@ -151,6 +151,20 @@ def mindspore_ranks(base):
     check("verify --same says so", run("verify", "--same", folder, os.path.join(base, "single.safetensors")).returncode == 0)
     check("diff says so", run("diff", folder, os.path.join(base, "single.safetensors")).returncode == 0)
     return folder, truth, ranks
+
+
+def many_ranks(base):
+    """More ranks than files may be open at first."""
+    folder = os.path.join(base, "many")
+    truth = {"w": whole([300, 2])}
+    save_ranks(folder, [{"w": part(truth["w"], [(r, 300), (0, 1)])} for r in range(300)])
+    put(os.path.join(folder, "layout.json"), {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 300}},
+                                              "tensors": [{"name": "w", "placements": "Shard(0)"}]})
+    out = os.path.join(base, "many.safetensors")
+    r = subprocess.run(["sh", "-c", 'ulimit -S -n 64; exec "$0" cp "$1" "$2"', TOOL, folder, out], capture_output=True, text=True)
+    check("300 ranks", r.returncode == 0 and ffi.read_file(out)[0] == truth, r.stderr[:300])
+    r = run("layout", "show", folder)
+    check("the layout of a folder", r.returncode == 0 and "Shard(0)" in r.stdout, r.stdout + r.stderr)
 
 
 def missing_and_conflicting(base):
@@ -341,6 +355,9 @@ def dcp(base):
 
     shards()
     equal("scalar, bool, integers, f8, an empty shard, uneven boxes", folder, truth)
+    own = os.path.join(base, "own.json")
+    check("its layout in our form", run("layout", "convert", folder, "-f", "-o", own).returncode == 0 and
+          len(json.load(open(own, encoding="utf-8"))["tensors"]) == 5)
     shards(skip=((1, "e"),))
     equal("a replica is missing", folder, truth)
     shards(skip=((1, "w"),))
@@ -508,7 +525,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
     TOOL = os.path.abspath(p.parse_args().tool)
-    for group in (missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, topology,
+    for group in (many_ranks, missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, topology,
                   mindformers, resume, fixtures):
         base = tempfile.mkdtemp(prefix="sft-space-")
         group(base)
