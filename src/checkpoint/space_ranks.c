@@ -207,6 +207,20 @@ static sft_status find_layout(sft_checkpoint *c, sft_error *err) {
                      (unsigned long long)c->count);
 }
 
+/* Tensors that a layout does not name count as replicas: with a layout of too few ranks (one stage
+ * of several, say) parts would be taken for wholes. */
+static sft_status check_ranks(const sft_checkpoint *c, sft_error *err) {
+    const uint64_t ranks = sft_layout_set_ranks(c->layouts);
+    const uint64_t last =
+        c->parts[c->count - 1].rank; /* sorted, and not empty: compare() saw to it */
+    if (last >= ranks && c->count > 1) {
+        return sft__fail(err, SFT_E_MISMATCH,
+                         "there is a rank %llu, and the layout is for %llu ranks",
+                         (unsigned long long)last, (unsigned long long)ranks);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
     folders f = {c, NULL, 0, 0};
     sft_status status = collect(&f, err);
@@ -218,6 +232,9 @@ sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
     }
     if (status == SFT_OK && c->layouts == NULL && f.count > 1) {
         status = find_layout(c, err);
+    }
+    if (status == SFT_OK && c->layouts != NULL) {
+        status = check_ranks(c, err);
     }
     if (status == SFT_OK && c->layouts != NULL) {
         status = sft_layout_set_learn(c->layouts, c->parts, c->count, err);

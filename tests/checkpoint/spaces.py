@@ -253,6 +253,8 @@ def pipeline(base):
     changed = strategy({"emb": layout_item([2], [-1, -1]), "late": layout_item([2], [0])}, 1)
     put(os.path.join(stages, "s1_again.json"), changed)
     refused("two strategies of one stage disagree", folder, ["emb"])
+    refused("the strategy of one stage for the ranks of two", folder, ["rank 3", "2 ranks"], "--layout",
+            os.path.join(stages, "s0.json"))
     os.unlink(os.path.join(stages, "s1_again.json"))
     os.rename(os.path.join(stages, "s0.json"), os.path.join(stages, "s1_more.json"))
     put(os.path.join(stages, "s1_more.json"), second)

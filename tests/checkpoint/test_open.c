@@ -193,6 +193,41 @@ static void complete(void **state) {
     check_folder(SFT_CHECKPOINT_COMPLETE);
 }
 
+/* The same for a resume point, and for comparing replicas. */
+static void starved(void **state) {
+    (void)state;
+    for (size_t n = 1;; n++) {
+        sft_checkpoint_options options;
+        sft_checkpoint *checkpoint;
+        sft_open_options open;
+        sft_resume *resume;
+        sft_error err;
+        counting c;
+        counting_init(&c);
+        c.fail_from = n;
+        SFT_INIT(&open);
+        SFT_INIT(&options);
+        open.allocator = &c.allocator;
+        options.open = &open;
+        memset(&err, 0, sizeof err);
+        sft_status status = sft_resume_find(&resume, base, &options, &err);
+        assert_true(status == SFT_OK || (status == SFT_E_NOMEM && resume == NULL) ||
+                    (status == SFT_E_FORMAT && resume == NULL));
+        sft_resume_free(resume);
+        assert_int_equal(c.blocks, 0);
+        const int enough = c.calls < n;
+        if (sft_checkpoint_open(&checkpoint, base, &options, NULL) == SFT_OK) {
+            status = sft_checkpoint_verify(checkpoint, NULL, NULL, NULL);
+            assert_true(status == SFT_OK || status == SFT_E_NOMEM);
+            sft_checkpoint_close(checkpoint);
+        }
+        assert_all_given_back(&c);
+        if (enough) {
+            break;
+        }
+    }
+}
+
 static void rank_by_rank(void **state) {
     sft_checkpoint *checkpoint;
     sft_catalog *whole;
@@ -267,6 +302,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(mindformers, make_mindformers, remove_folder),
         cmocka_unit_test_setup_teardown(topology, make_topology, remove_folder),
         cmocka_unit_test_setup_teardown(complete, make_complete, remove_folder),
+        cmocka_unit_test_setup_teardown(starved, make_ranks, remove_folder),
         cmocka_unit_test_setup_teardown(rank_by_rank, make_ranks, remove_folder),
         cmocka_unit_test_setup_teardown(refused, make_ranks, remove_folder),
     };
