@@ -221,6 +221,54 @@ static double run_reshard(const bench_args *args) {
     return (double)(end - start);
 }
 
+/* Tensors [first, last) of the catalog by sft_writer_copy. */
+static void copy_range(const char *path, const sft_catalog *c, size_t first, size_t last,
+                       uint64_t threads) {
+    const sft_tensor **t = calloc(last - first + 1, sizeof *t);
+    sft_write_options o;
+    sft_writer *w;
+    sft_error err;
+    if (t == NULL) {
+        bench_die(path, "no memory");
+    }
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.pool = bench_pool(threads);
+    bench_try(sft_writer_create(&w, path, &o, &err), &err, path);
+    for (size_t i = first; i < last; i++) {
+        const sft_tensor *from = sft_catalog_at(c, i);
+        t[i - first] = from;
+        bench_try(sft_writer_declare(w, from->name, from->name_len, from->dtype, from->shape,
+                                     from->rank, NULL, &err),
+                  &err, path);
+    }
+    bench_try(sft_writer_copy(w, c, t, &err), &err, path);
+    bench_try(sft_writer_commit(w, &err), &err, path);
+    sft_writer_free(w);
+    free(t);
+}
+
+/* recopy SOURCE THREADS DST...: the same as reshard, by sft_writer_copy. */
+static double run_recopy(const bench_args *args) {
+    const uint64_t threads = bench_number(args->text[2]);
+    const size_t parts = (size_t)args->count - 3;
+    sft_catalog *c;
+    sft_error err;
+    (void)bench_pool(threads);
+    const uint64_t start = bench_start();
+    bench_try(sft_catalog_open(&c, args->text[1], NULL, &err), &err, args->text[1]);
+    const size_t count = sft_catalog_count(c);
+    for (size_t i = 0; i < parts; i++) {
+        copy_range(args->text[3 + i], c, count * i / parts, count * (i + 1) / parts, threads);
+    }
+    sft_catalog_close(c);
+    const uint64_t end = bench_stop();
+    for (size_t i = 0; i < parts; i++) {
+        settle(args->text[3 + i]);
+    }
+    return (double)(end - start);
+}
+
 /* ---------------------------------------------------------------- verifying */
 
 /* verify PATH crc32c|sha256 THREADS: every tensor against its recorded digest. */
@@ -261,6 +309,10 @@ static double run_hash_base(const bench_args *args) {
     return (double)(bench_stop() - start);
 }
 
-const bench_command bench_copy_commands[] = {
-    {"remove", run_remove, 1}, {"copy", run_copy, 5},           {"reshard", run_reshard, 3},
-    {"verify", run_verify, 3}, {"hash_base", run_hash_base, 2}, {NULL, NULL, 0}};
+const bench_command bench_copy_commands[] = {{"remove", run_remove, 1},
+                                             {"copy", run_copy, 5},
+                                             {"reshard", run_reshard, 3},
+                                             {"recopy", run_recopy, 3},
+                                             {"verify", run_verify, 3},
+                                             {"hash_base", run_hash_base, 2},
+                                             {NULL, NULL, 0}};

@@ -75,8 +75,7 @@ WHY = {
     "W11-durable-2": "Probably: the data must be copied once to be aligned, and on two cores that copy and the kernel's own work "
                      "share the memory's bandwidth.",
     "W11-durable-ref": "Both wait for the same disk; see O_DIRECT + fsync in the row.",
-    "W13-split": "Probably: each of the eight files is written and published by itself, its blocks by two threads; the baseline writes one "
-                 "file. Not looked into further.",
+    "W13-split": "Eight files are created, written and published one after the other, each by two threads.",
     "W15-F32": "Each thread reads a block, casts it and writes it; the copy beside it does the same without the cast.",
     "W15-BF16": "As above.",
     "W15-F16": "As above; every block is also searched for values beyond the range of F16.",
