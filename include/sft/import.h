@@ -204,6 +204,9 @@ typedef struct sft_import_convert_options {
     uint64_t max_shard_bytes; /* of tensor data in one file; 0: one file */
     uint32_t flags;           /* SFT_CONVERT_* */
     uint32_t reserved;
+    /* Gives the source behind an input that is no path (a URL, say), owned by the conversion from then on;
+     * *out stays NULL for a path. May be NULL. */
+    sft_status (*open)(void *ctx, const char *input, sft_source **out, sft_error *err);
 } sft_import_convert_options;
 
 typedef struct sft_import_converted {
@@ -298,6 +301,7 @@ typedef struct sft_import_api {
     int (*can_export)(uint32_t);
     sft_status (*export_file)(const sft_catalog *, uint32_t, const char *, const sft_export_options *,
                               sft_import_converted *, sft_error *);
+    sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

@@ -9,6 +9,7 @@
 #include "rename.h"
 #include "sys.h"
 #include "wing.h"
+#include "url.h"
 #include "work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,12 @@ static void text_end(converting *k, const sft_import_converted *r) {
 
 static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
 
+/* The wings do not know each other: what a URL names is opened here. */
+static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err) {
+    const converting *k = ctx;
+    return cli_is_url(input) ? cli_url_source(k->c, input, out, err) : SFT_OK;
+}
+
 static void convert(converting *k) {
     cli *c = k->c;
     const char *output = cli_text(c, "output");
@@ -307,6 +314,7 @@ static void convert(converting *k) {
     o.read = &read;
     o.write = &write;
     o.choose = choose;
+    o.open = open_url;
     o.planned = k->plan ? planned : NULL;
     o.ctx = k;
     o.metadata = k->metadata;
@@ -500,7 +508,8 @@ const cli_command cli_cmd_convert = {
     .description =
         "Reads PyTorch checkpoints of any age (and every other format that the import wing knows; "
         "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
-        "--max-shard-size shards and an index. Several inputs become one output. A folder with "
+        "--max-shard-size shards and an index. An input may be the URL of a file. "
+        "Several inputs become one output. A folder with "
         "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
         "the same shards with their index, in the folder OUT.\n\n"
         "Of a nested checkpoint the weights are taken; --key chooses another part. Names of the "
@@ -521,7 +530,7 @@ const cli_command cli_cmd_convert = {
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |
-              CLI_WITH_SIZES | CLI_WITH_IMPORT,
+              CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

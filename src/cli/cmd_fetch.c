@@ -3,6 +3,8 @@
  * cli/cmd_fetch.c - downloads a model, or some of its tensors. The work is the remote wing's. Read
  * cmd.h and url.h first.
  */
+#include "batch.h"
+#include "rank.h"
 #include "url.h"
 #include <stdio.h>
 #include <string.h>
@@ -65,17 +67,44 @@ static void print_result(cli *c, const char *operand, const char *folder,
     cli_put(&c->out, "\n", 1);
 }
 
-static void run(cli *c) {
+/* One rank's slices: a new file of pieces, by the job that slice runs too, with its journal. */
+static void fetch_rank(cli *c, const cli_rank *r) {
+    sft_catalog *whole;
+    sft_catalog *part;
+    cli_batch b;
+    sft_error err;
+
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b)) {
+        return;
+    }
+    if (cli_open(c, c->operands[0], 0, &whole)) {
+        if (cli_rank_cut(r, whole, r->rank, &part, &err) != SFT_OK) {
+            cli_fail_plainly(c, c->operands[0], &err);
+        } else {
+            const size_t count = sft_catalog_count(part);
+            uint32_t *tensors = cli_alloc(count + 1, sizeof *tensors);
+            size_t n = 0;
+            for (uint32_t i = 0; i < count; i++) {
+                if (wanted(c, sft_catalog_at(part, i)) != 0) {
+                    tensors[n++] = i;
+                }
+            }
+            (void)cli_batch_file(&b, "model.safetensors", part, tensors, n);
+            cli_batch_run(&b, "fetch");
+            sft_catalog_close(part);
+        }
+        sft_catalog_close(whole);
+    }
+    cli_batch_reset(&b);
+}
+
+static void fetch(cli *c) {
     const char *folder = cli_text(c, "output");
     const char *operand = c->operands[0];
     sft_fetch_options o;
     sft_fetch_result r;
     sft_error err;
 
-    if (!cli_is_url(operand)) {
-        cli_usage(c, "\"%s\" is no URL: https://, hf:// or s3:// are fetched", operand);
-        return;
-    }
     const sft_remote_api *api = cli_url_api(c, &err);
     if (api == NULL) {
         cli_fail(c, operand, &err);
@@ -98,10 +127,28 @@ static void run(cli *c) {
     }
 }
 
+static void run(cli *c) {
+    cli_rank r;
+
+    if (!cli_is_url(c->operands[0])) {
+        cli_usage(c, "\"%s\" is no URL: https://, hf:// or s3:// are fetched", c->operands[0]);
+    } else if (cli_rank_init(&r, c)) {
+        if (r.rank != UINT64_MAX) {
+            fetch_rank(c, &r);
+        } else if (r.set != NULL) {
+            cli_usage(c, "--rank K says whose part");
+        } else {
+            fetch(c);
+        }
+        cli_rank_reset(&r);
+    }
+}
+
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR", "into this folder, made if missing (default: .)"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
     CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_RANK_OPTIONS,
     CLI_OPT_END,
 };
 
@@ -112,7 +159,8 @@ const cli_command cli_cmd_fetch = {
     .description =
         "Downloads a .safetensors file, or an index with the files that it names, over several "
         "connections. Tensors that --select and --drop choose become one new file, "
-        "model.safetensors; nothing else is downloaded.\n\n"
+        "model.safetensors; nothing else is downloaded. --rank and --layout fetch what one rank "
+        "gets of each tensor, into the file model.safetensors of a new folder.\n\n"
         "What is under way lies beside its place as .NAME.part with a journal. After an "
         "interruption the same command goes on from there, if the server still has the same "
         "version; every block is checked before it is believed. Files appear when all are whole, "
@@ -124,7 +172,8 @@ const cli_command cli_cmd_fetch = {
         "obeyed.",
     .examples = "safetensors fetch hf://org/model -o model/\n"
                 "safetensors fetch https://host/model.safetensors.index.json -o model/\n"
-                "safetensors fetch -s '*norm*' -o norms/ s3://bucket/model.safetensors",
+                "safetensors fetch -s '*norm*' -o norms/ s3://bucket/model.safetensors\n"
+                "safetensors fetch -k 3/8 --layout plan.json -o rank3/ hf://org/model",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_SIZES | CLI_WITH_REMOTE,
     .min_operands = 1,

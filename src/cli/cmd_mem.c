@@ -3,7 +3,9 @@
  * cli/cmd_mem.c - what loading a model would take: bytes by dtype, by file, and as if cast. Only
  * headers are read. Read cmd.h first.
  */
-#include "cmd.h"
+#include "rank.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct sum {
@@ -20,6 +22,8 @@ typedef struct memory {
     uint64_t largest;
     const sft_tensor *largest_tensor;
     const sft_dtype *dtype; /* NULL: as it is */
+    sum *ranks;             /* of a layout, all of them; or NULL */
+    uint64_t rank_count;
 } memory;
 
 /* Floating point becomes --dtype, as frameworks do it; integers stay. */
@@ -85,6 +89,23 @@ static void print_files(cli *c, const sft_catalog *catalog, const char *operand)
     cli_table_reset(&t);
 }
 
+static void print_ranks(cli *c, const memory *m) {
+    char name[32];
+    cli_table t;
+
+    if (m->ranks == NULL) {
+        return;
+    }
+    cli_put(&c->out, "\n", 1);
+    cli_table_init(&t, m->dtype != NULL ? 5 : 4, NULL, 0x1e);
+    for (uint64_t k = 0; k < m->rank_count; k++) {
+        (void)snprintf(name, sizeof name, "rank %llu", (unsigned long long)k);
+        row(c, &t, m, name, &m->ranks[k]);
+    }
+    cli_table_print(&t, &c->out, c->color);
+    cli_table_reset(&t);
+}
+
 static void print_text(cli *c, const sft_catalog *catalog, const char *operand, const memory *m) {
     char size[32];
     cli_table t;
@@ -105,6 +126,7 @@ static void print_text(cli *c, const sft_catalog *catalog, const char *operand, 
         cli_put_escaped(&c->out, m->largest_tensor->name, m->largest_tensor->name_len);
         cli_printf(&c->out, ", %s\n", cli_size(size, m->largest, c->units));
     }
+    print_ranks(c, m);
     print_files(c, catalog, operand);
 }
 
@@ -145,6 +167,14 @@ static void print_json(cli *c, const sft_catalog *catalog, const char *operand, 
     json_sum(&j, m, &m->all);
     cli_json_key(&j, "largest_nbytes");
     cli_json_u64(&j, m->largest);
+    if (m->ranks != NULL) {
+        cli_json_key(&j, "ranks");
+        cli_json_open(&j, '[');
+        for (uint64_t k = 0; k < m->rank_count; k++) {
+            json_sum(&j, m, &m->ranks[k]);
+        }
+        cli_json_close(&j, ']');
+    }
     cli_json_key(&j, "files");
     cli_json_open(&j, '[');
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
@@ -163,8 +193,37 @@ static void print_json(cli *c, const sft_catalog *catalog, const char *operand, 
     cli_json_newline(&j);
 }
 
-static void one(cli *c, const char *operand, const sft_dtype *dtype) {
+static void add_all(memory *m, const sft_catalog *catalog) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        add_tensor(m, sft_catalog_at(catalog, i));
+    }
+}
+
+/* All ranks of the layout, each by itself. */
+static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sft_catalog *whole,
+                            sft_error *err) {
+    m->ranks = cli_alloc((size_t)r->count + 1, sizeof *m->ranks);
+    for (; m->rank_count < r->count && !cli_stopped(c); m->rank_count++) {
+        sft_catalog *part;
+        memory own;
+        const sft_status status = cli_rank_cut(r, whole, m->rank_count, &part, err);
+        if (status != SFT_OK) {
+            return status;
+        }
+        memset(&own, 0, sizeof own);
+        own.dtype = m->dtype;
+        add_all(&own, part);
+        m->ranks[m->rank_count] = own.all;
+        sft_catalog_close(part);
+    }
+    return SFT_OK;
+}
+
+static void one(cli *c, const char *operand, const sft_dtype *dtype, const cli_rank *r) {
     sft_catalog *catalog;
+    sft_catalog *part = NULL;
+    sft_status status = SFT_OK;
+    sft_error err;
     memory m;
 
     if (!cli_open(c, operand, 0, &catalog)) {
@@ -172,37 +231,52 @@ static void one(cli *c, const char *operand, const sft_dtype *dtype) {
     }
     memset(&m, 0, sizeof m);
     m.dtype = dtype;
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        add_tensor(&m, sft_catalog_at(catalog, i));
+    if (r->rank != UINT64_MAX) {
+        status = cli_rank_cut(r, catalog, r->rank, &part, &err);
+    } else if (r->set != NULL) {
+        status = add_ranks(c, &m, r, catalog, &err);
     }
-    if (c->json) {
-        print_json(c, catalog, operand, &m);
+    if (status != SFT_OK) {
+        cli_fail_plainly(c, operand, &err);
     } else {
-        print_text(c, catalog, operand, &m);
+        add_all(&m, part != NULL ? part : catalog);
+        if (c->json) {
+            print_json(c, catalog, operand, &m);
+        } else {
+            print_text(c, catalog, operand, &m);
+        }
+        cli_warn_problems(c, catalog, operand);
     }
-    cli_warn_problems(c, catalog, operand);
+    free(m.ranks);
+    sft_catalog_close(part);
     sft_catalog_close(catalog);
 }
 
 static void run(cli *c) {
     const char *name = cli_text(c, "dtype");
     const sft_dtype *dtype = name != NULL ? sft_dtype_find(name, strlen(name)) : NULL;
+    cli_rank r;
 
     if (name != NULL && dtype == NULL) {
         cli_usage(c, "--dtype: \"%s\" is no element type", name);
+        return;
+    }
+    if (!cli_rank_init(&r, c)) {
         return;
     }
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
         if (i > 0 && !c->json) {
             cli_put(&c->out, "\n", 1);
         }
-        one(c, c->operands[i], dtype);
+        one(c, c->operands[i], dtype, &r);
     }
+    cli_rank_reset(&r);
 }
 
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_TEXT, "dtype", 0, "DTYPE",
                 "also as if floating-point tensors were cast to DTYPE (F16, BF16, F8_E4M3 ...)"),
+    CLI_RANK_OPTIONS,
     CLI_OPT_END,
 };
 
@@ -213,11 +287,13 @@ const cli_command cli_cmd_mem = {
     .description = "Sums up what the tensors of a file, folder, index or URL take in memory: per "
                    "dtype, overall, the largest tensor, and per file. Only headers are read.\n\n"
                    "With --dtype a further column tells the same with every floating-point tensor "
-                   "cast; integer and boolean tensors stay as they are.\n\n"
+                   "cast; integer and boolean tensors stay as they are. With --layout the same "
+                   "for each rank of it, with --rank for that one alone.\n\n"
                    "--json writes one object per operand: schema, file, dtypes, total (tensors, "
-                   "parameters, nbytes, cast_nbytes), largest_nbytes, files.",
+                   "parameters, nbytes, cast_nbytes), largest_nbytes, ranks (with --layout), files.",
     .examples = "safetensors mem hf://org/model # before it is downloaded\n"
-                "safetensors mem --dtype BF16 model/",
+                "safetensors mem --dtype BF16 model/\n"
+                "safetensors mem --layout plan.json --rank 0/8 hf://org/model",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE,
     .min_operands = 1,

@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 #include "foreign.h"
+#include "url.h"
 #include "wing.h"
 #include <string.h>
 
@@ -209,6 +210,17 @@ static void put_sarif(scanning *s, const char *operand, const sft_import_report 
 
 /* ---------------------------------------------------------------- command */
 
+static sft_status scan(scanning *s, const char *operand, const sft_import_options *options,
+                       sft_import_report **report, sft_error *err) {
+    sft_source *source;
+
+    if (!cli_is_url(operand)) {
+        return s->api->scan(report, operand, options, err);
+    }
+    const sft_status status = cli_url_source(s->c, operand, &source, err);
+    return status == SFT_OK ? s->api->scan_source(report, source, options, err) : status;
+}
+
 static void scan_one(scanning *s, const char *operand) {
     sft_import_report *report;
     sft_import_options options;
@@ -218,7 +230,7 @@ static void scan_one(scanning *s, const char *operand) {
     cli_import_options(s->c, &options, &limits);
     options.flags |=
         SFT_IMPORT_ALLOW_OPAQUE | (cli_flag(s->c, "checksums") ? SFT_IMPORT_CHECKSUMS : 0);
-    if (s->api->scan(&report, operand, &options, &err) != SFT_OK) {
+    if (scan(s, operand, &options, &report, &err) != SFT_OK) {
         cli_fail_plainly(s->c, operand, &err);
         return;
     }
@@ -272,7 +284,8 @@ const cli_command cli_cmd_scan = {
         "Reads each file as a loader would, without executing anything, and says for every name "
         "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
         "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
-        "likewise. -v lists the harmless too. Conversion and the other commands read files by the "
+        "likewise. Of a URL only what is looked at is fetched. "
+        "-v lists the harmless too. Conversion and the other commands read files by the "
         "same code, so nothing looks different to them.\n\n"
         "The exit status is 1 if a file is dangerous, with --strict also if one is unknown. --json "
         "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
@@ -280,7 +293,7 @@ const cli_command cli_cmd_scan = {
     .examples = "safetensors scan pytorch_model.bin # before anything else opens it\n"
                 "safetensors scan --sarif *.pt > scan.sarif",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -4,6 +4,7 @@
  * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
  */
 #include "foreign.h"
+#include "url.h"
 #include "wing.h"
 #include <string.h>
 
@@ -46,6 +47,22 @@ static bool is_about_content(sft_status status) {
     return status >= SFT_E_FORMAT && status < SFT_E_NOT_FOUND;
 }
 
+static sft_status open_bytes(cli *c, const char *operand, sft_source **out, sft_error *err) {
+    return cli_is_url(operand) ? cli_url_source(c, operand, out, err)
+                               : sft_source_open(out, operand, SFT_ACCESS_READ, NULL, err);
+}
+
+/* source: of a URL; a path is opened by the wing itself, which may find files beside it. */
+static sft_status open_as(const sft_import_api *api, const char *operand, sft_source *source,
+                          const sft_import_options *options, sft_catalog **out,
+                          sft_import_report **report, sft_error *err) {
+    if (cli_is_url(operand)) {
+        return api->open_source(out, source, options, report, err);
+    }
+    sft_source_close(source);
+    return api->open(out, operand, options, report, err);
+}
+
 sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
                             bool *foreign, sft_error *err) {
     sft_import_report *report = NULL;
@@ -53,24 +70,24 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_limits limits;
     sft_source *source;
+    sft_error why;
 
-    if (!is_about_content(status) ||
-        sft_source_open(&source, operand, SFT_ACCESS_READ, NULL, NULL) != SFT_OK) {
+    if (!is_about_content(status) || open_bytes(c, operand, &source, &why) != SFT_OK) {
         return status;
     }
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     if (api != NULL && api->detect(source, &format, NULL) != SFT_OK) {
         format = SFT_IMPORT_UNKNOWN;
     }
-    sft_source_close(source);
     if (format == SFT_IMPORT_UNKNOWN || format == SFT_IMPORT_SAFETENSORS ||
         format == SFT_IMPORT_OTHER) {
+        sft_source_close(source);
         return status;
     }
     const sft_status core_status = status;
     const sft_error core_error = *err;
     cli_import_options(c, &options, &limits);
-    status = api->open(out, operand, &options, &report, err);
+    status = open_as(api, operand, source, &options, out, &report, err);
     *foreign = true;
     if (status == SFT_E_SCHEMA && format == SFT_IMPORT_PICKLE) {
         /* two bytes said pickle, the rest does not: it is a damaged file of ours as well as of theirs */

@@ -44,7 +44,8 @@ static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_cata
         return open_stdin(&options, out, err);
     }
     if (cli_is_url(operand)) {
-        return cli_url_open(c, operand, &options, out, err);
+        const sft_status there = cli_url_open(c, operand, &options, out, err);
+        return there != SFT_OK ? cli_open_foreign(c, operand, there, out, foreign, err) : SFT_OK;
     }
     bool ranks;
     sft_status status = cli_ranks_open_whole(c, operand, &options, out, &ranks, err);

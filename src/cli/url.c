@@ -58,6 +58,13 @@ sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *opt
     return status;
 }
 
+sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err) {
+    const sft_remote_api *api = cli_url_api(c, err);
+
+    *out = NULL;
+    return api != NULL ? api->source_open(out, c->remote, operand, err) : SFT_E_UNSUPPORTED;
+}
+
 void cli_url_end(cli *c) {
     if (c->remote != NULL) {
         const sft_remote_api *api = cli_wing_get(CLI_WING_REMOTE, NULL);

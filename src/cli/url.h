@@ -14,6 +14,8 @@ bool cli_is_url(const char *operand);
 const sft_remote_api *cli_url_api(cli *c, sft_error *err);
 sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
                         sft_catalog **out, sft_error *err);
+/* What the URL names as bytes, whatever they are. */
+sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err);
 void cli_url_end(cli *c); /* from main */
 
 #endif

@@ -18,13 +18,18 @@ static bool is_torch(uint32_t format) {
 
 static sft_status open_input(sft__conversion *c, const char *input, sft_error *err) {
     sft_import_report *report = NULL;
+    sft_source *source = NULL;
     sft_catalog *catalog;
 
     if (!sft__grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
                    sizeof *c->catalogs)) {
         return sft__fail_nomem(err, sizeof *c->catalogs);
     }
-    SFT_TRY(sft_import_open(&catalog, input, &c->read, &report, err));
+    if (c->options.open != NULL) {
+        SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
+    }
+    SFT_TRY(source != NULL ? sft_import_open_source(&catalog, source, &c->read, &report, err)
+                           : sft_import_open(&catalog, input, &c->read, &report, err));
     c->catalogs[c->catalog_count++] = catalog;
     sft_import_report_free(c->report);
     c->report = report;

@@ -328,7 +328,7 @@ sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import
 static bool is_outside(sft_status status) {
     return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_IO ||
            status == SFT_E_TRUNCATED || status == SFT_E_CHANGED || status == SFT_E_CANCELLED ||
-           status == SFT_E_INTERNAL || status == SFT_E_STATE;
+           status == SFT_E_INTERNAL || status == SFT_E_STATE || status == SFT_E_HTTP;
 }
 
 static sft_status scan_source(sft_import_report **out, sft_source *source, const char *path,
@@ -415,6 +415,7 @@ const sft_import_api *sft_import_api_get(void) {
         .convert = sft_import_convert,
         .can_export = sft_import_can_export,
         .export_file = sft_import_export,
+        .scan_source = sft_scan_source,
     };
     return &api;
 }

@@ -3,6 +3,7 @@
 behind S3 signatures; and nginx configured to misbehave. Standard library only."""
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -213,6 +214,70 @@ def misbehaving(t: harness.Tests) -> None:
     t.check("changed in the middle", '"SFT_E_CHANGED"' in said and "its ETag is" in said, said)
 
 
+def foreign(t: harness.Tests) -> None:
+    """Files of other formats: what is said and made of them is what is said and made of local ones."""
+    fixtures = os.path.join(os.path.dirname(harness.HERE), "import", "fixtures")
+    names = sorted(n for n in os.listdir(fixtures) if n.endswith(".pt"))
+    t.check("fixtures", len(names) >= 3, names)
+    for name in names:
+        shutil.copy(os.path.join(fixtures, name), t.files)
+    n = compare_with(t, names, [["ls", "{}"], ["show", "{}"], ["hash", "--content", "{}"], ["scan", "{}"],
+                                ["scan", "--json", "{}"], ["convert", "--plan", "{}", "-o", "x"]])
+    print("%d commands on %d foreign files say the same" % (n, len(names)))
+    t.check("commands", n == 6 * len(names), n)
+    for name in names:
+        made = []
+        for place in (os.path.join(t.files, name), SERVER[0].plain + "/" + name):
+            made.append(os.path.join(t.tmp, "made%d.safetensors" % len(made)))
+            done = t.tool("convert", "-f", "--verify", place, "-o", made[-1])
+            t.equal("convert " + place, (done.returncode, done.stderr), (0, ""))
+        t.equal("convert " + name, harness.sha256(made[1]), harness.sha256(made[0]))
+        t.equal("diff", t.tool("diff", SERVER[0].plain + "/" + name, os.path.join(t.files, name)).returncode, 0)
+    gone = t.tool("scan", SERVER[0].plain + "/nothing.pt")
+    t.check("scan of nothing", gone.returncode == 3 and "HTTP 404" in gone.stderr, gone.stderr)
+
+
+def compare_with(t: harness.Tests, names: list[str], commands: list[list[str]]) -> int:
+    count = 0
+    for name in names:
+        for command in commands:
+            local = t.tool(*[a.format(os.path.join(t.files, name)) for a in command])
+            there = t.tool(*[a.format(SERVER[0].plain + "/" + name) for a in command])
+            wanted = [s.replace(t.files + "/", "@/") for s in (local.stdout, local.stderr)]
+            got = [s.replace(SERVER[0].plain + "/", "@/") for s in (there.stdout, there.stderr)]
+            t.equal("%s %s" % (command, name), (there.returncode, got), (local.returncode, wanted))
+            count += 1
+    return count
+
+
+def ranks(t: harness.Tests) -> None:
+    """What a rank gets, through a URL and of the local model; all ranks joined again are the model."""
+    layout = os.path.join(t.tmp, "plan.json")
+    with open(layout, "w", encoding="utf-8") as f:
+        f.write('{"tp_plan": {"layers.*.self_attn.q_proj": "colwise", "layers.*.mlp.down_proj": "rowwise"}, '
+                '"tp_size": 4}')
+    local, url = os.path.join(t.files, INDEX), SERVER[0].plain + "/" + INDEX
+    mem = [t.tool("mem", "--json", "--layout", layout, place).stdout for place in (local, url)]
+    t.equal("mem", mem[1].replace(url, local), mem[0])
+    told = json.loads(mem[0])
+    t.equal("ranks", len(told["ranks"]), 4)
+    for k in range(4):
+        rank = ["--layout", layout, "--rank", "%d/4" % k]
+        own = json.loads(t.tool("mem", "--json", *rank, url).stdout)
+        t.equal("mem of a rank", own["total"], told["ranks"][k])
+        folder, sliced = os.path.join(t.tmp, "rank%d" % k), os.path.join(t.tmp, "sliced%d.safetensors" % k)
+        done = t.tool("fetch", *rank, "-o", folder, url)
+        t.equal("fetch", (done.returncode, done.stderr), (0, ""))
+        done = t.tool("slice", "--layout", layout, "--rank", str(k), local, "-o", sliced)
+        t.equal("slice", (done.returncode, done.stderr), (0, ""))
+        got = os.path.join(folder, "model.safetensors")
+        t.equal("rank %d" % k, harness.sha256(got), harness.sha256(sliced))
+        t.equal("listed", json.loads(t.tool("mem", "--json", got).stdout)["total"], own["total"])
+    for wrong in (["--rank", "4"], ["--rank", "1/3"], ["--rank", "x"], ["--rank", "1/"], ["--rank", "-1"]):
+        t.equal(str(wrong), t.tool("mem", "--layout", layout, *wrong, url).returncode, 2)
+    t.equal("no layout", t.tool("fetch", "--rank", "0", "-o", t.tmp + "/none", url).returncode, 2)
+
+
 def starting(t: harness.Tests) -> None:
     """A local file is listed without libcurl and the wing being opened."""
     strace = shutil.which("strace")
@@ -236,6 +301,6 @@ def starting(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     SERVER.append(Nginx(tests))
-    status = tests.run(as_local, through_s3, data, misbehaving, starting)
+    status = tests.run(as_local, through_s3, data, foreign, ranks, misbehaving, starting)
     SERVER[0].stop()
     sys.exit(status)
