@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c).
+"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c; sft_remote.h is
+the header of a library that is opened when a URL is met).
 
 In a checkout the amalgamation is made by ../scripts/amalgamate.py; an sdist carries it. One extension for
 every CPython from 3.11 on (limited API), one of its own for 3.10 and for free-threaded builds.
@@ -33,6 +34,10 @@ def amalgamate() -> None:
     if os.path.exists(SCRIPT):
         out = os.path.join(HERE, "amalgamation")
         subprocess.run([sys.executable, SCRIPT, "--out", out], check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(HERE, "..", "include", "sft", "remote.h"), encoding="utf-8") as f:
+            text = f.read()
+        with open(os.path.join(out, "sft_remote.h"), "w", encoding="utf-8") as f:
+            f.write(text.replace("#include <sft/catalog.h>", '#include "sft.h"'))
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 
@@ -79,7 +84,7 @@ def extension() -> Extension:
     if sys.platform.startswith("linux"):
         define.append(("_GNU_SOURCE", None))
         compile_args += ["-include", "src/old_glibc.h"]
-        link_args = ["-Wl,--version-script=src/core.map", "-pthread"]
+        link_args = ["-Wl,--version-script=src/core.map", "-pthread", "-ldl"]
     if LIMITED:
         define.append(("Py_LIMITED_API", "0x030B0000"))
     compile_args += os.environ.get("SFT_CFLAGS", "").split()
@@ -87,7 +92,7 @@ def extension() -> Extension:
     return Extension(
         "safetensors_c._core",
         sources=sorted(glob.glob("src/*.c")) + ["amalgamation/sft.c"],
-        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "src/core.map"],
+        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "src/core.map"],
         include_dirs=["amalgamation", "src"],
         define_macros=define,
         extra_compile_args=compile_args,

@@ -129,6 +129,7 @@ typedef struct core_state {
     PyObject *numpy_dtype[SFT_DTYPE_COUNT + 1];
     sft_pool *pool;   /* atomic */
     long pool_process; /* atomic: who made it */
+    struct core_remote *remote; /* atomic; remote.c */
 } core_state;
 
 core_state *core_state_of(PyObject *module);
@@ -137,6 +138,17 @@ PyObject *core_once(PyObject **slot, PyObject *fresh);
 PyObject *core_import_attribute(const char *module, const char *name);
 /* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
 const sft_pool *core_pool(core_state *state);
+
+/* ---------------------------------------------------------------- remote.c, library_posix.c, library_win.c */
+
+#define CORE_REMOTE_LIBRARY "libsafetensors-remote.so.0"
+
+int core_is_url(const char *text);
+/* A catalog over what the URL names; false with an exception. */
+bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing);
+void core_remote_end(core_state *state);
+/* getter: where a pointer to a function is put, NULL if there is none; then why says why. */
+void core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
 
 /* ---------------------------------------------------------------- error.c */
 

@@ -153,7 +153,7 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
         strcmp(doing, CORE_SERIALIZING) != 0) {
         return raise_system(err);
     }
-    if (t == NULL && err->sys != 0) {
+    if (t == NULL && err->sys != 0 && err->status != SFT_E_HTTP) {
         message = PyUnicode_FromFormat("%s%sI/O error: %s (os error %d)", doing, colon, err->message, (int)err->sys);
     } else if (t == NULL) {
         message = PyUnicode_FromFormat("%s%s%s", doing, colon, err->message);

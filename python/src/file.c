@@ -73,6 +73,9 @@ static core_file *open_path(core_state *state, PyObject *text, const char *doing
         PyErr_SetString(PyExc_ValueError, "embedded null byte");
         return NULL;
     }
+    if (core_is_url(path)) {
+        return core_remote_open(state, &catalog, path, doing) ? make(catalog) : NULL;
+    }
     Py_BEGIN_ALLOW_THREADS
     status = sft_catalog_open(&catalog, path, NULL, &err);
     Py_END_ALLOW_THREADS

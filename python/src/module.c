@@ -124,6 +124,7 @@ static void module_free(void *module)
     core_state *s = core_state_of(module);
 
     (void)module_clear(module);
+    core_remote_end(s);
     /* In a child its threads do not exist, and joining them would wait for ever. */
     if (s->pool != NULL && s->pool_process == core_process()) {
         sft_pool_free(s->pool);

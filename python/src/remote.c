@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote.c - catalogs behind URLs. libsafetensors-remote is opened when the first URL is met; the wheel does
+ * not carry it. It works on the same structures as the copy of the library in here, so its version must be
+ * the very same. Read core.h first.
+ */
+#include "core.h"
+#include "sft_remote.h"
+
+#include <stdlib.h>
+
+/* What a process has of it; a forked child makes its own, for connections must not be shared. */
+struct core_remote {
+    const sft_remote_api *api;
+    sft_remote *remote;
+    long process;
+};
+
+int core_is_url(const char *text)
+{
+    static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
+
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        if (strncmp(text, starts[i], strlen(starts[i])) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static const sft_remote_api *load_api(core_state *state)
+{
+    const char *given = getenv("SAFETENSORS_REMOTE_LIBRARY");
+    const sft_remote_api *(*getter)(void) = NULL;
+    const sft_remote_api *api;
+    char why[256] = "";
+
+    core_library_symbol(given != NULL && given[0] != '\0' ? given : CORE_REMOTE_LIBRARY, "sft_remote_api_get",
+                        &getter, why, sizeof why);
+    if (getter == NULL) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                        "reading from a URL needs libsafetensors-remote, which is no part of this package: install "
+                        "libsafetensors %s with its remote library, or name the library in "
+                        "SAFETENSORS_REMOTE_LIBRARY (%s)",
+                        sft_version(), why);
+        return NULL;
+    }
+    api = getter();
+    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-remote is version %s, this package is %s",
+                        api->version, sft_version());
+        return NULL;
+    }
+    return api;
+}
+
+static struct core_remote *make(core_state *state)
+{
+    struct core_remote *r;
+    sft_remote_options options;
+    const sft_remote_api *api = load_api(state);
+    sft_error err;
+
+    if (api == NULL) {
+        return NULL;
+    }
+    r = malloc(sizeof *r);
+    if (r == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    SFT_INIT(&options);
+    options.flags = SFT_REMOTE_ENVIRONMENT;
+    r->api = api;
+    r->process = core_process();
+    if (api->create(&r->remote, &options, &err) != SFT_OK) {
+        free(r);
+        core_raise(state, &err, NULL);
+        return NULL;
+    }
+    return r;
+}
+
+/* Two threads may make one each: the first stays. What a forked child was born with is left alone. */
+static struct core_remote *remote_of(core_state *state)
+{
+    struct core_remote *now = __atomic_load_n(&state->remote, __ATOMIC_ACQUIRE);
+    struct core_remote *fresh;
+
+    if (now != NULL && now->process == core_process()) {
+        return now;
+    }
+    fresh = make(state);
+    if (fresh != NULL && !__atomic_compare_exchange_n(&state->remote, &now, fresh, false, __ATOMIC_ACQ_REL,
+                                                      __ATOMIC_ACQUIRE)) {
+        fresh->api->free(fresh->remote);
+        free(fresh);
+        return now;
+    }
+    return fresh;
+}
+
+bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing)
+{
+    struct core_remote *r = remote_of(state);
+    sft_status status;
+    sft_error err;
+
+    *out = NULL;
+    if (r == NULL) {
+        return false;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = r->api->open(out, r->remote, url, NULL, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        core_raise(state, &err, doing);
+        return false;
+    }
+    return true;
+}
+
+void core_remote_end(core_state *state)
+{
+    struct core_remote *r = state->remote;
+
+    state->remote = NULL;
+    if (r != NULL && r->process == core_process()) {
+        r->api->free(r->remote);
+        free(r);
+    }
+}
