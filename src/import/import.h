@@ -29,6 +29,7 @@ typedef struct sft__import {
     struct sft__inflater *inflater; /* shared by the deflated members; made on first use */
     uint64_t inflate_left;          /* of the budget */
     uint64_t total_bytes;           /* of all tensors added: against expand()ed giants */
+    uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
     uint64_t tensors;               /* added so far */
     uint32_t format;
     bool scanning; /* keep going past whatever does not stop the format's own loader */
@@ -61,6 +62,7 @@ extern const sft__reader sft__reader_torch_legacy;
 extern const sft__reader sft__reader_torch_tar;
 extern const sft__reader sft__reader_pickle;
 extern const sft__reader sft__reader_mindspore;
+extern const sft__reader sft__reader_onnx;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__reader *sft__import_reader_for(const sft__probe *probe);

@@ -75,7 +75,9 @@ sft_status sft__import_copy(sft__import *job, char **out, const void *data, size
 }
 
 sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err) {
-    const uint64_t file_bytes = sft_source_size(job->file);
+    uint64_t file_bytes;
+    (void)(sft__add64(sft_source_size(job->file), job->beside_bytes, &file_bytes) ||
+           (file_bytes = UINT64_MAX) != 0);
     uint64_t most = file_bytes > UINT64_MAX / AMPLIFY ? UINT64_MAX : file_bytes * AMPLIFY;
     uint64_t nbytes = 0;
     uint64_t elements = 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_proto.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for the formats that are read by lengths:
-MindSpore. --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
+MindSpore, ONNX (with files beside it). --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
 import argparse
 import os
 import pathlib
@@ -98,7 +98,193 @@ def mindspore():
         case("mindspore: encrypted %x" % mode, bytes([mode]) + b"\x5e\x3a\x7f" + bytes(64), U, "encrypted")
 
 
+# ---------------------------------------------------------------- ONNX
+
+
+def fixed(number, value):
+    return varint(number << 3 | 5) + struct.pack("<f", value)
+
+
+def onnx_tensor(name="w", kind=1, dims=(4,), data=None, more=b""):
+    out = b"".join(field(1, d) for d in dims) + field(2, kind) + field(8, name)
+    return out + (field(9, DATA) if data is None else data) + more
+
+
+def onnx_model(*tensors, graph=b"", version=field(1, 10)):
+    return version + field(7, b"".join(field(5, t) for t in tensors) + graph + field(2, "g"))
+
+
+def entry(key, value):
+    return field(13, field(1, key) + field(2, value))
+
+
+def external(location="w.bin", offset=None, length=None, more=b"", name="w"):
+    data = entry("location", location) + (entry("offset", offset) if offset is not None else b"")
+    data += (entry("length", length) if length is not None else b"") + field(14, 1)
+    return onnx_tensor(name, data=data + more)
+
+
+def onnx_node(name, op, *attributes, output="y"):
+    return field(1, field(2, output) + field(3, name) + field(4, op) + b"".join(field(5, a) for a in attributes))
+
+
+def onnx_nested(depth):
+    """If in If in If ..., with a tensor inside all of them. Built from the inside, of any depth."""
+    graph = field(5, onnx_tensor("deep"))
+    for _ in range(depth):
+        graph = onnx_node("n", "If", field(1, "b") + field(6, graph))
+    return field(1, 10) + field(7, graph + field(2, "g"))
+
+
+def onnx():
+    t = onnx_tensor
+    packed = field(4, DATA)
+    case("onnx: good", onnx_model(t()), H, None)
+    case("onnx: floats packed", onnx_model(t(data=packed)), H, None)
+    case("onnx: floats one by one", onnx_model(t(data=b"".join(fixed(4, i) for i in range(4)))), H, None)
+    case("onnx: floats in three fields", onnx_model(t(data=field(4, DATA[:4]) + fixed(4, 2) + field(4, DATA[8:]))), H, None)
+    case("onnx: dims packed", onnx_model(field(1, b"\2\2") + t(dims=())), H, None)
+    case("onnx: no graph in it", field(1, 10) + field(2, "x" * 9), ANY, "not a file")
+    case("onnx: two graphs", onnx_model(t("a")) + field(7, field(5, t("b"))), H, None)
+    case("onnx: no elements", onnx_model(t(dims=(0, 5), data=b"")), H, None)
+    case("onnx: no data", onnx_model(t(data=b"")), U, "numbers")
+    case("onnx: one number too many", onnx_model(t(kind=7, data=field(7, b"\1" * 5))), U, "numbers")
+    case("onnx: one number too few", onnx_model(t(kind=7, data=field(7, b"\1" * 3))), U, "numbers")
+    case("onnx: numbers of another field", onnx_model(t(kind=7, data=packed)), U, "not the type's")
+    case("onnx: numbers of two fields", onnx_model(t(data=packed + field(7, b"\1"))), U, "not the type's")
+    case("onnx: float cut in a packed field", onnx_model(t(data=field(4, DATA[:14]))), U, "bytes of data")
+    case("onnx: floats cut in two fields", onnx_model(t(data=field(4, DATA[:10]) + field(4, DATA[10:]))), U, "+")
+    case("onnx: numbers of another wire type", onnx_model(t(kind=7, data=fixed(7, 1) * 4)), U, "another kind")
+    case("onnx: varint cut in a packed field", onnx_model(t(kind=7, data=field(7, b"\1\1\1\x80"))), U, "varint")
+    case("onnx: raw_data and float_data", onnx_model(t(data=field(9, DATA) + packed)), U, "two forms")
+    case("onnx: raw_data and external", onnx_model(external(more=field(9, DATA))), U, "two forms")
+    case("onnx: raw_data twice", onnx_model(t(more=field(9, DATA))), U, "twice")
+    case("onnx: raw_data too short", onnx_model(t(data=field(9, DATA[:12]))), U, "bytes of data")
+    case("onnx: raw_data too long", onnx_model(t(data=field(9, DATA * 2))), U, "bytes of data")
+    case("onnx: entries, not external", onnx_model(t(more=entry("location", "x"))), U, "not external")
+    case("onnx: data_location 2", onnx_model(t(more=field(14, 2))), U, "neither")
+    case("onnx: segment", onnx_model(t(more=field(3, b""))), U, "segment")
+    case("onnx: strings", onnx_model(t(kind=8, data=field(6, "x") * 4)), ANY, "strings")
+    case("onnx: type 0", onnx_model(t(kind=0)), ANY, "not known")
+    case("onnx: type 99", onnx_model(t(kind=99)), ANY, "not known")
+    case("onnx: type 2^63", onnx_model(t(kind=1 << 63)), ANY, "not known")
+    case("onnx: sparse", onnx_model(graph=field(15, field(1, t("s")) + field(2, t("i")))), ANY, "s is a sparse tensor")
+    case("onnx: sparse without values", onnx_model(graph=field(15, b"")), ANY, "sparse tensor")
+    case("onnx: no name", onnx_model(t("")), U, "without a name")
+    case("onnx: name twice", onnx_model(t(), t()), U, "twice")
+    case("onnx: name with a NUL", onnx_model(t("a\0b")), U, "NUL")
+    case("onnx: name is not UTF-8", onnx_model(t(b"\xc3")), U, "UTF-8")
+    case("onnx: name of 100 kB", onnx_model(t("n" * 10**5)), U, "limit")
+    case("onnx: dims wrap", onnx_model(t(dims=(1 << 62, 16))), U, "overflows")
+    case("onnx: dims wrap in bytes", onnx_model(t(dims=(1 << 62,))), U, "+")
+    case("onnx: dim -1", onnx_model(t(dims=(-1,))), U, "negative")
+    case("onnx: 2^40 elements of nothing", onnx_model(t(dims=(1 << 40,), data=b"")), U, "+")
+    case("onnx: 2^40 half bytes", onnx_model(t(dims=(1 << 40,), kind=22)), U, "bytes of data")
+    case("onnx: 10^8 packed dims", onnx_model(field(1, b"\1" * 10**6) + t()), U, "dimensions")
+    case("onnx: raw_data past the tensor", onnx_model(t(data=varint(74) + varint(1 << 40))), U, "longer")
+    case("onnx: length 2^64-1", onnx_model(graph=varint(42) + varint((1 << 64) - 1)), U, "longer")
+    case("onnx: varint of 11 bytes", onnx_model(graph=b"\x2a" + b"\xff" * 10 + b"\1"), U, "varint")
+    case("onnx: group", onnx_model(t(), graph=b"\x0b\x0c"), U, "wire type")
+    case("onnx: 20 graphs deep", onnx_nested(20), H, None)
+    case("onnx: 5,000 graphs deep", onnx_nested(5000), U, "deep")
+    case("onnx: value of a Constant", onnx_model(graph=onnx_node("n", "Constant", field(1, "value") + field(5, t("x")))), H, None)
+    case("onnx: value before its name", onnx_model(graph=field(1, field(5, field(5, t("x")) + field(1, "value")) +
+         field(4, "Constant") + field(2, "y"))), H, None)
+    case("onnx: Constant without an output", onnx_model(graph=onnx_node("n", "Constant", field(1, "value") + field(5, t()),
+         output="")), H, None)
+    case("onnx: two Constants of one name", onnx_model(graph=onnx_node("n", "Constant", field(1, "value") +
+         field(5, t("x"))) * 2), U, "twice")
+    case("onnx: 50,000 tensors of one number", onnx_model(*(t("t%d" % i, 6, (1,), field(5, b"\1")) for i in range(50000))),
+         ANY, "+")
+    case("onnx: 300,000 tensors of one number", onnx_model(*(t("t%d" % i, 6, (1,), field(5, b"\1")) for i in range(300000))),
+         U, "sources")
+    case("onnx: 200,000 nodes", onnx_model(graph=onnx_node("n", "Add", field(1, "value")) * 200000), H, None)
+    case("onnx: 10^6 empty fields", onnx_model(graph=b"\x0a\x00" * 10**6), H, None)
+    case("onnx: 10^6 numbers one by one", onnx_model(t(kind=6, dims=(10**6,), data=field(5, 1) * 10**6)), H, None)
+    for location in ("/etc/passwd", "../x", "a/../../x", "a//b", "", ".", "a/..", "C:\\x", "C:x", "a\\b", "x" * 5000, "a/"):
+        case("onnx: external data in %s" % location[:20], onnx_model(external(location)), U, "+")
+    case("onnx: location with a NUL", onnx_model(external("a\0b")), U, "NUL")
+
+
+def beside(tool, faults):
+    """External data: (entries, how to make the folder, a word of the error or None). The error must come without
+    anything outside having been opened; strace is in contained.sh."""
+    rows = [
+        ("good", external(), None), ("offset", external(offset="16"), None), ("below", external("sub/w.bin"), None),
+        ("a dot", external("./w.bin"), None), ("length", external(length="16"), None),
+        ("other length", external(length="12"), "external data"), ("offset beyond", external(offset="17"), "has 32"),
+        ("offset 2^64-1", external(offset=str(2**64 - 1)), "has 32"), ("offset 2^64", external(offset=str(2**64)), "64 bits"),
+        ("offset -1", external(offset="-1"), "64 bits"), ("offset 1e9", external(offset="1e9"), "64 bits"),
+        ("offset of spaces", external(offset=" 1"), "64 bits"), ("offset empty", external(offset=""), "missing"),
+        ("other keys", external(more=entry("prepacked_0", "x")), None),
+        ("no location", onnx_tensor(data=field(14, 1)), "without a location"),
+        ("not there", external("none.bin"), "cannot open"), ("a folder", external("sub"), "regular"),
+        ("a pipe", external("pipe"), "regular"), ("a link", external("link"), "a link"),
+        ("a link outside", external("out"), "a link"), ("a link in the middle", external("way/w.bin"), "a link"),
+        ("a link to a device", external("null"), "a link"), ("a link to itself", external("loop"), "a link"),
+        ("absolute", external("/etc/passwd"), "leads out"), ("upwards", external("sub/../../secret"), "leads out"),
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        (root / "secret").write_bytes(DATA)
+        folder = root / "model"
+        (folder / "sub").mkdir(parents=True)
+        for path in ("w.bin", "sub/w.bin"):
+            (folder / path).write_bytes(DATA * 2)
+        os.mkfifo(folder / "pipe")
+        for link, to in (("link", "w.bin"), ("out", "../secret"), ("way", "sub"), ("null", "/dev/zero"), ("loop", "loop")):
+            (folder / link).symlink_to(to)
+        for what, tensor, error in rows:
+            (folder / "m.onnx").write_bytes(onnx_model(tensor))
+            for args in (["model/m.onnx"], [str(folder / "m.onnx")]):
+                run = hostile.Run(tool, ["hash", *args], root)
+                message = run.err.decode("utf-8", "replace")
+                if (run.status == 0) != (error is None) or (error or "") not in message or run.seconds > 2:
+                    faults.append("onnx beside: %s: %d, %.2f s: %s" % (what, run.status, run.seconds, message.strip()))
+        many = [external(offset=str(i % 16), name="t%d" % i) for i in range(3000)]
+        (folder / "m.onnx").write_bytes(onnx_model(*many))
+        for i in range(400):  # more files than descriptors are kept for
+            (folder / ("f%d" % i)).write_bytes(DATA)
+        (folder / "n.onnx").write_bytes(onnx_model(*(external("f%d" % i, name="t%d" % i) for i in range(400))))
+        for name in ("m.onnx", "n.onnx"):
+            run = hostile.Run(tool, ["convert", name, "-o", "out-" + name], folder)
+            if run.status != 0 or run.seconds > 2:
+                faults.append("onnx beside: %s: %d, %.2f s: %s" % (name, run.status, run.seconds, run.err[:200]))
+        cache = root / "models--a--b"
+        (cache / "blobs").mkdir(parents=True)
+        (cache / "snapshots" / "r").mkdir(parents=True)
+        (cache / "blobs" / "1").write_bytes(onnx_model(external()))
+        (cache / "blobs" / "2").write_bytes(DATA)
+        (cache / "snapshots" / "r" / "m.onnx").symlink_to("../../blobs/1")
+        (cache / "snapshots" / "r" / "w.bin").symlink_to("../../blobs/2")
+        run = hostile.Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
+        if run.status != 0:
+            faults.append("onnx beside: the cache's links: %s" % run.err[:200])
+        (cache / "snapshots" / "r" / "w.bin").unlink()
+        (cache / "snapshots" / "r" / "w.bin").symlink_to("../../../secret")
+        run = hostile.Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
+        if run.status == 0 or b"a link" not in run.err:
+            faults.append("onnx beside: a link out of the cache: %d %s" % (run.status, run.err[:200]))
+    return 2 * len(rows) + 4
+
+
 # ---------------------------------------------------------------- running them
+
+
+def boundaries(data):
+    """Where fields end. Knows bytes and varints."""
+    at, found = 0, set()
+    while at < len(data) and data[at] != 0x63:  # "crc_num"
+        found.add(at)
+        bytes_follow, n, shift = data[at] & 7 == 2, 0, 0
+        at += 1 + (data[at] > 0x7F)
+        while True:
+            b = data[at]
+            n, shift, at = n | (b & 0x7F) << shift, shift + 7, at + 1
+            if b < 0x80:
+                break
+        at += n if bytes_follow else 0
+    return found | {at}
 
 
 def fixtures():
@@ -107,17 +293,11 @@ def fixtures():
     for pattern in ("mindspore.ckpt", "mindspore-crc.ckpt"):
         data = (HERE / "fixtures" / pattern).read_bytes()
         sources[pattern] = data
-        at = 0
-        while data[at : at + 1] == b"\x0a":
-            whole.add((pattern, at))
-            n, shift, at = 0, 0, at + 1
-            while True:
-                b = data[at]
-                n, shift, at = n | (b & 0x7F) << shift, shift + 7, at + 1
-                if b < 0x80:
-                    break
-            at += n
-        whole.add((pattern, at))
+        whole.update((pattern, at) for at in boundaries(data))
+    for name in ("onnx-nested.onnx", "onnx-raw.onnx"):
+        sources[name] = (HERE / "fixtures" / name).read_bytes()
+        graph = [at for at in boundaries(sources[name]) if sources[name][at : at + 1] == b"\x3a"][0]
+        whole.update((name, at) for at in boundaries(sources[name]) if at > graph)
     return sources, whole
 
 
@@ -135,7 +315,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (mindspore,):
+    for make in (mindspore, onnx):
         make()
     if args.corpus:
         corpus(args.corpus)
@@ -150,10 +330,11 @@ def main():
                 print(line)
         os.unlink(folder / "case.pt")
         cut = hostile.truncations(tool, folder, faults, *fixtures())
+    outside = beside(tool, faults)
     for f in faults:
         print("FAULT", f)
     print("%d cases, %d truncations, slowest %.2f s (%s), %d faults" %
-          (len(hostile.CASES), cut, *max(slow), len(faults)))
+          (len(hostile.CASES) + outside, cut, *max(slow), len(faults)))
     return 1 if faults else 0
 
 
