@@ -389,6 +389,7 @@ static void export_options(converting *k, sft_export_options *o) {
     o->ctx = k;
     o->metadata = k->metadata;
     o->metadata_count = k->metadata_count;
+    o->piece_bytes = cli_number(c, "piece-size", 0);
     o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
     o->flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
                (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0);
@@ -494,6 +495,8 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "KEY=VALUE", "set a metadata entry; may be repeated"),
     CLI_OPT_ARG(CLI_BYTES, "max-shard-size", 0, "SIZE",
                 "cut into files of at most this much data, with an index"),
+    CLI_OPT_ARG(CLI_BYTES, "piece-size", 0, "SIZE",
+                "ckpt: tensors in pieces of at most this much (default and most: 512 MiB)"),
     CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
     CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
