@@ -36,6 +36,10 @@ sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, co
                            size_t size, sft_error *err);
 sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
                           size_t size, sft_error *err);
+/* Copies from a descriptor inside the kernel. *moved: bytes that were; fewer where this way is not
+ * open, or the source ends: no error, the rest is to be read and written. */
+sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
+                          uint64_t size, uint64_t *moved, sft_error *err);
 sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err);
 /* Starts writing to the disk what was written to the range; a hint. */
 void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size);

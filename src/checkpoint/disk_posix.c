@@ -127,6 +127,42 @@ sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, voi
     return SFT_OK;
 }
 
+#ifdef __linux__
+/* "This way is not open", as opposed to "it went wrong". */
+static bool is_refusal(int cause) {
+    return cause == EXDEV || cause == EINVAL || cause == ENOSYS || cause == EOPNOTSUPP ||
+           cause == EPERM || cause == EBADF || cause == ETXTBSY || cause == EACCES;
+}
+#endif
+
+sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
+                          uint64_t size, uint64_t *moved, sft_error *err) {
+    *moved = 0;
+#ifdef __linux__
+    while (*moved < size) {
+        off_t src = (off_t)(from + *moved);
+        off_t dst = (off_t)(offset + *moved);
+        const ssize_t n = copy_file_range(fd, &src, (int)disk, &dst, (size_t)(size - *moved), 0);
+        if (n == 0 || (n < 0 && is_refusal(errno))) {
+            return SFT_OK;
+        }
+        if (n < 0 && errno != EINTR) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot copy to \"%.200s\"", path);
+        }
+        *moved += n > 0 ? (uint64_t)n : 0;
+    }
+#else
+    (void)disk;
+    (void)path;
+    (void)offset;
+    (void)fd;
+    (void)from;
+    (void)size;
+    (void)err;
+#endif
+    return SFT_OK;
+}
+
 sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
     while (fsync((int)disk) != 0) {
         if (errno != EINTR) {

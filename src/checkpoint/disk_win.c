@@ -112,6 +112,19 @@ sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, voi
     return SFT_OK;
 }
 
+sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
+                          uint64_t size, uint64_t *moved, sft_error *err) {
+    (void)disk;
+    (void)path;
+    (void)offset;
+    (void)fd;
+    (void)from;
+    (void)size;
+    (void)err;
+    *moved = 0;
+    return SFT_OK;
+}
+
 sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
     return FlushFileBuffers((HANDLE)disk) ? SFT_OK : fail(err, SFT_E_IO, "flush", path);
 }

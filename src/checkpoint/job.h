@@ -24,15 +24,17 @@
 #include <sft/job.h>
 
 #ifndef SFT_UNIT
-#define SFT__JOB_UNIT  ((uint64_t)16 << 20)  /* bytes of one share of work */
-#define SFT__JOB_BLOCK ((uint64_t)256 << 10) /* bytes of a run copied at once */
-#define SFT__JOB_BAND  ((uint64_t)2 << 20)   /* bytes of a band, sources and targets */
-#define SFT__JOB_LONG  ((uint64_t)256 << 10) /* runs of so many bytes are copied one by one */
-#else                                        /* small models of the tests take all ways */
-#define SFT__JOB_UNIT  ((uint64_t)200 << 10)
-#define SFT__JOB_BLOCK ((uint64_t)48 << 10)
-#define SFT__JOB_BAND  ((uint64_t)64 << 10)
-#define SFT__JOB_LONG  ((uint64_t)16 << 10)
+#define SFT__JOB_UNIT   ((uint64_t)16 << 20)  /* bytes of one share of work */
+#define SFT__JOB_BLOCK  ((uint64_t)256 << 10) /* bytes of a run copied at once */
+#define SFT__JOB_BAND   ((uint64_t)2 << 20)   /* bytes of a band, sources and targets */
+#define SFT__JOB_LONG   ((uint64_t)256 << 10) /* runs of so many bytes are copied one by one */
+#define SFT__JOB_DIRECT ((uint64_t)1 << 20)   /* parts of runs that the kernel copies */
+#else                                         /* small models of the tests take all ways */
+#define SFT__JOB_UNIT   ((uint64_t)200 << 10)
+#define SFT__JOB_BLOCK  ((uint64_t)48 << 10)
+#define SFT__JOB_BAND   ((uint64_t)64 << 10)
+#define SFT__JOB_LONG   ((uint64_t)16 << 10)
+#define SFT__JOB_DIRECT ((uint64_t)100 << 10)
 #endif
 
 enum { SFT__JOB_RANK = 60 }; /* dimensions of a tensor in bands, at most */
@@ -198,6 +200,9 @@ typedef struct sft__job_sink {
     void *ctx;
     sft_status (*put)(void *ctx, uint32_t file, uint64_t offset, uint8_t *data, size_t size,
                       sft_error *err);
+    /* Bytes of a source straight into the file, as many as can go so (*moved); NULL: none. */
+    sft_status (*move)(void *ctx, uint32_t file, uint64_t offset, int fd, uint64_t from,
+                       uint64_t size, uint64_t *moved, sft_error *err);
     uint64_t read; /* bytes, counted */
 } sft__job_sink;
 

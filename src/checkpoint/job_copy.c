@@ -87,6 +87,48 @@ static sft_status copy_stretch(void *ctx, size_t i, uint64_t at, uint64_t size, 
     return c->sink->put(c->sink->ctx, c->unit->which, at, c->buffer, (size_t)size, err);
 }
 
+/* How far the runs from `at` on reach before one is large enough for the kernel. */
+static uint64_t small_end(const copying *c, size_t i, size_t end, uint64_t at) {
+    const sft__job_run *r = &c->job->runs[i];
+    uint64_t stop = r->to + r->size;
+    while (++i < end && c->job->runs[i].size < SFT__JOB_DIRECT && stop - at < SFT__JOB_UNIT) {
+        r = &c->job->runs[i];
+        stop = r->to + r->size;
+    }
+    return stop < c->unit->end ? stop : c->unit->end;
+}
+
+/* Long parts inside the kernel, what lies between them in blocks. */
+static sft_status copy_runs(copying *c, sft_error *err) {
+    const sft__job_file *const f = &c->job->files[c->unit->which];
+    const size_t end = f->first_run + f->run_count;
+    size_t i = first_run(c->job, f, c->unit->first);
+    uint64_t at = c->unit->first;
+    while (i < end && at < c->unit->end && c->job->runs[i].to < c->unit->end) {
+        const sft__job_run *const r = &c->job->runs[i];
+        const int fd = sft_source_descriptor(c->job->sources[r->source].source);
+        at = at > r->to ? at : r->to;
+        const uint64_t stop = r->to + r->size < c->unit->end ? r->to + r->size : c->unit->end;
+        uint64_t moved = 0;
+        if (c->sink->move != NULL && fd >= 0 && stop - at >= SFT__JOB_DIRECT) {
+            SFT_TRY(c->sink->move(c->sink->ctx, c->unit->which, at, fd, r->from + (at - r->to),
+                                  stop - at, &moved, err));
+            c->sink->read += moved;
+            at += moved;
+        }
+        if (at < stop) {
+            const sft__job_unit part = {c->unit->kind, c->unit->which, at, small_end(c, i, end, at),
+                                        0};
+            SFT_TRY(each_stretch(c->job, &part, SFT__JOB_BLOCK, copy_stretch, c, err));
+            at = part.end;
+        }
+        while (i < end && c->job->runs[i].to + c->job->runs[i].size <= at) {
+            i++;
+        }
+    }
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- bands */
 
 /* A slice of the grid: rows [low, high) of the level, one index of each dimension before it. */
@@ -302,7 +344,7 @@ sft_status sft__job_copy(const sft_job *job, const sft__job_unit *unit, uint8_t 
                          sft__job_sink *sink, sft_error *err) {
     copying c = {job, unit, buffer, sink};
     if (unit->kind == SFT__UNIT_RUNS) {
-        return each_stretch(job, unit, SFT__JOB_BLOCK, copy_stretch, &c, err);
+        return copy_runs(&c, err);
     }
     if (unit->kind == SFT__UNIT_WHOLE) {
         return copy_whole(&c, err);

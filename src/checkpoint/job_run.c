@@ -13,7 +13,8 @@
 
 static const uint64_t DEFAULT_MEMORY = (uint64_t)256 << 20;
 static const uint64_t LEAST_MEMORY = (uint64_t)4 << 20;
-static const uint64_t BATCH = (uint64_t)256 << 20; /* bytes between two flushes */
+static const uint64_t MOVE_STEP = (uint64_t)4 << 20; /* bytes between two looks at the control */
+static const uint64_t BATCH = (uint64_t)256 << 20;   /* bytes between two flushes */
 
 typedef struct idle {
     struct idle *next;
@@ -159,6 +160,7 @@ static sft_status open_journal(running *r, sft_error *err) {
 typedef struct unit_work {
     running *r;
     uint32_t crc;
+    bool unknown; /* not all bytes were seen */
     const sft__job_unit *unit;
     uint8_t *buffer;
 } unit_work;
@@ -169,6 +171,26 @@ static sft_status put_bytes(void *ctx, uint32_t file, uint64_t offset, uint8_t *
     SFT_TRY(sft__outputs_write(&w->r->outputs, file, offset, data, size, err));
     w->crc = sft_crc32c(w->crc, data, size);
     return advance(w->r, size);
+}
+
+static sft_status move_bytes(void *ctx, uint32_t file, uint64_t offset, int fd, uint64_t from,
+                             uint64_t size, uint64_t *moved, sft_error *err) {
+    unit_work *const w = ctx;
+    *moved = 0;
+    while (*moved < size) {
+        const uint64_t left = size - *moved;
+        const uint64_t n = left < MOVE_STEP ? left : MOVE_STEP;
+        uint64_t done;
+        SFT_TRY(sft__outputs_copy(&w->r->outputs, file, offset + *moved, fd, from + *moved, n,
+                                  &done, err));
+        w->unknown = w->unknown || done > 0;
+        *moved += done;
+        SFT_TRY(advance(w->r, done));
+        if (done < n) {
+            return SFT_OK;
+        }
+    }
+    return SFT_OK;
 }
 
 static uint8_t *take_buffer(running *r) {
@@ -205,7 +227,7 @@ static sft_status check_range(void *ctx, uint32_t file, uint64_t offset, uint64_
     return SFT_OK;
 }
 
-static sft_status note_unit(running *r, size_t unit, uint32_t crc, sft_error *err) {
+static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *err) {
     sft__mutex_lock(&r->lock);
     r->done.units[unit] = 2;
     r->done.crcs[unit] = crc;
@@ -218,14 +240,17 @@ static sft_status note_unit(running *r, size_t unit, uint32_t crc, sft_error *er
 
 static sft_status do_unit(running *r, size_t unit, sft_error *err) {
     const sft__job_unit *const u = &r->job->units[unit];
-    unit_work w = {r, 0, u, take_buffer(r)};
-    sft__job_sink sink = {&w, put_bytes, 0};
+    unit_work w = {r, 0, false, u, take_buffer(r)};
+    const bool watch = (r->options.flags & SFT_JOB_VERIFY) != 0;
+    sft__job_sink sink = {&w, put_bytes, watch ? NULL : move_bytes, 0};
     sft_status status = advance(r, 0);
     if (status == SFT_OK && r->verifying) {
-        status = sft__job_ranges(r->job, u, check_range, &w, err);
-        if (status == SFT_OK && w.crc != r->done.crcs[unit]) {
-            if (r->done.units[unit] == 1) {
-                r->done.units[unit] = 0; /* nobody else looks at it now */
+        const uint64_t known = r->done.crcs[unit];
+        status =
+            known == SFT__CRC_UNKNOWN ? SFT_OK : sft__job_ranges(r->job, u, check_range, &w, err);
+        if (status == SFT_OK && w.crc != known) {
+            if (r->done.units[unit] == 1) { /* by an earlier run: once more */
+                r->done.units[unit] = 0;    /* nobody else looks at it now */
             } else {
                 status =
                     sft__fail(err, SFT_E_MISMATCH, "what was written does not read back the same");
@@ -242,7 +267,7 @@ static sft_status do_unit(running *r, size_t unit, sft_error *err) {
         if (r->options.durability == SFT_DURABLE_FULL && u->kind == SFT__UNIT_RUNS) {
             sft__outputs_soon(&r->outputs, u->which, u->first, u->end - u->first);
         }
-        status = note_unit(r, unit, w.crc, err);
+        status = note_unit(r, unit, w.unknown ? SFT__CRC_UNKNOWN : w.crc, err);
     }
     return status;
 }

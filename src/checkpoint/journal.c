@@ -7,6 +7,7 @@
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
 static const char magic[] = "sft-job 1 ";
+static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
 
@@ -48,12 +49,16 @@ void sft__journal_begin(const sft_job *job, sft__buf *out) {
     }
 }
 
-void sft__journal_unit(sft__buf *out, size_t unit, uint32_t crc) {
+void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc) {
     const size_t begun = out->len;
     sft__buf_text(out, "unit ");
     sft__buf_u64(out, unit);
     sft__buf_text(out, " ");
-    put_crc(out, crc);
+    if (crc == SFT__CRC_UNKNOWN) {
+        sft__buf_text(out, unknown);
+    } else {
+        put_crc(out, (uint32_t)crc);
+    }
     end_line(out, begun);
 }
 
@@ -153,14 +158,14 @@ static sft_status take_source(const sft_job *job, line *l, const char *path, sft
 static sft_status take_line(const sft_job *job, line l, const char *path, sft__done *done,
                             sft_error *err) {
     uint64_t unit;
-    uint32_t crc;
+    uint32_t crc = 0;
     if (word(&l, "source ")) {
         return take_source(job, &l, path, err);
     }
     if (word(&l, "unit ") && number(&l, &unit) && unit < job->unit_count && word(&l, " ") &&
-        l.len == 8 && hex32(l.text, &crc)) {
+        l.len == 8 && (memcmp(l.text, unknown, 8) == 0 || hex32(l.text, &crc))) {
         done->units[unit] = 1;
-        done->crcs[unit] = crc;
+        done->crcs[unit] = l.text[0] == '-' ? SFT__CRC_UNKNOWN : crc;
         return SFT_OK;
     }
     if (l.len == 6 && word(&l, "commit")) {

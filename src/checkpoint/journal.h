@@ -5,7 +5,7 @@
  *
  *     sft-job 1 PLAN-KEY                     the plan, without the sources' identities
  *     source NUMBER SIZE MTIME               one for each
- *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN
+ *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN    "--------": the kernel copied it, nobody looked
  *     commit                                 all is written; renaming has begun
  */
 #ifndef SFT_CHECKPOINT_JOURNAL_H
@@ -13,10 +13,12 @@
 
 #include "checkpoint/job.h"
 
+#define SFT__CRC_UNKNOWN UINT64_MAX
+
 /* What journals say about the units. */
 typedef struct sft__done {
     uint8_t *units; /* by unit: 0, or 1 done by an earlier run or another task, 2 by this run */
-    uint32_t *crcs;
+    uint64_t *crcs; /* SFT__CRC_UNKNOWN: not computed */
     bool committed;
 } sft__done;
 
@@ -26,7 +28,7 @@ sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *do
                              sft_error *err);
 /* Lines for the beginning, and for one unit. */
 void sft__journal_begin(const sft_job *job, sft__buf *out);
-void sft__journal_unit(sft__buf *out, size_t unit, uint32_t crc);
+void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc);
 void sft__journal_commit(sft__buf *out);
 
 #endif

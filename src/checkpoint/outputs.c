@@ -115,6 +115,17 @@ sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, con
     return status;
 }
 
+sft_status sft__outputs_copy(sft__outputs *o, size_t file, uint64_t offset, int fd, uint64_t from,
+                             uint64_t size, uint64_t *moved, sft_error *err) {
+    sft__disk disk;
+    *moved = 0;
+    SFT_TRY(get(o, file, true, &disk, err));
+    const sft_status status = sft__disk_copy(disk, o->stage->job->files[file].given.name, offset,
+                                             fd, from, size, moved, err);
+    put(o, file);
+    return status;
+}
+
 sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void *data, size_t size,
                              sft_error *err) {
     sft__disk disk;

@@ -33,6 +33,9 @@ void sft__outputs_reset(sft__outputs *o);
 sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err);
 sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, const void *data,
                               size_t size, sft_error *err);
+/* See sft__disk_copy. */
+sft_status sft__outputs_copy(sft__outputs *o, size_t file, uint64_t offset, int fd, uint64_t from,
+                             uint64_t size, uint64_t *moved, sft_error *err);
 sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void *data, size_t size,
                              sft_error *err);
 /* A hint that the range will be waited for. */
