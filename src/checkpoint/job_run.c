@@ -316,6 +316,23 @@ static void choose_units(running *r, uint8_t kind) {
     }
 }
 
+static sft_status add_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size, sft_error *err) {
+    (void)file;
+    (void)offset;
+    (void)err;
+    *(uint64_t *)ctx += size;
+    return SFT_OK;
+}
+
+/* Of the units chosen, exactly: what units say of bands is an estimate that only adds up. */
+static uint64_t count_bytes(const running *r) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < r->mine_count; i++) {
+        (void)sft__job_ranges(r->job, &r->job->units[r->mine[i]], add_range, &bytes, NULL);
+    }
+    return bytes;
+}
+
 static sft_status verify_units(running *r, uint8_t kind, sft_error *err) {
     r->verifying = true;
     choose_units(r, kind);
@@ -374,7 +391,7 @@ static sft_status do_units(running *r, sft_error *err) {
     }
     if (status == SFT_OK) {
         choose_units(r, 1);
-        r->kept = r->mine_bytes;
+        r->kept = count_bytes(r);
         choose_units(r, 0);
         status = run_units(r, err);
     }

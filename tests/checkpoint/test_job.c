@@ -7,12 +7,15 @@
 
 #include "checkpoint/job.h"
 
+#include <errno.h>
 #include <sft/checkpoint.h>
 #include <sft/digest.h>
 #include <sft/extend.h>
 #include <sft/job.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 
 enum { MOST = 8, TENSORS = 8 };
@@ -358,9 +361,481 @@ static void every_n_becomes_every_m_and_back(void **state) {
     sft_pool_free(pool);
 }
 
+/* ---------------------------------------------------------------- runs that end early */
+
+/* A model cut for five ranks, ready to run. */
+typedef struct scene {
+    sft_catalog *whole;
+    cuts c;
+    parts p;
+    sft_job *job;
+    char target[128];
+    char stage[128];
+    char reference[128];
+    uint64_t bytes; /* of tensors */
+} scene;
+
+static void scene_open(scene *s, uint64_t ranks) {
+    assert_int_equal(sft_catalog_open(&s->whole, in_folder(base, "whole.safetensors"), NULL, NULL),
+                     SFT_OK);
+    cuts_init(&s->c, ranks);
+    parts_init(&s->p, s->whole, &s->c);
+    s->job = make(&s->p);
+    (void)snprintf(s->target, sizeof s->target, "%s/target", base);
+    (void)snprintf(s->stage, sizeof s->stage, "%s/.target.sft-part", base);
+    (void)snprintf(s->reference, sizeof s->reference, "%s/reference%u", base, (unsigned)ranks);
+    sft_job_cost cost;
+    sft_job_total(s->job, &cost);
+    s->bytes = cost.bytes - cost.header_bytes;
+    run(s->job, s->reference, NULL, 0);
+}
+
+static void scene_close(scene *s) {
+    sft_job_free(s->job);
+    parts_reset(&s->p);
+    cuts_reset(&s->c);
+    sft_catalog_close(s->whole);
+    folder_remove(s->reference);
+    folder_remove(s->target);
+    folder_remove(s->stage);
+}
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* Everything is in place, and nothing else. */
+static void assert_complete(const scene *s) {
+    DIR *const d = opendir(s->target);
+    size_t entries = 0;
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        entries += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    }
+    (void)closedir(d);
+    assert_int_equal(entries, s->p.count + 1);
+    assert_false(is_there(s->stage));
+    assert_equal_files(in_folder(s->target, text.name), in_folder(s->reference, text.name));
+    for (size_t r = 0; r < s->p.count; r++) {
+        assert_equal_files(in_folder(s->target, s->p.names[r]),
+                           in_folder(s->reference, s->p.names[r]));
+    }
+}
+
+static sft_status try_run(const scene *s, const sft_job_run_options *o, sft_job_result *result,
+                          sft_error *err) {
+    SFT_INIT(result);
+    return sft_job_run(s->job, s->target, o, result, err);
+}
+
+typedef struct stopping {
+    uint64_t at;
+} stopping;
+
+static int stop_at(void *ctx, const sft_progress *progress) {
+    return progress->bytes_done >= ((const stopping *)ctx)->at;
+}
+
+/* What was written before is neither written again nor left out. */
+static void a_cancelled_run_goes_on(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    (void)state;
+    scene_open(&s, 5);
+    for (int durable = 0; durable < 2; durable++) {
+        stopping stop = {0};
+        const sft_control control = {sizeof control, stop_at, &stop};
+        uint64_t kept = 0;
+        SFT_INIT(&o);
+        o.durability = durable != 0 ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+        o.control = &control;
+        for (unsigned part = 1; part < 8; part++) {
+            stop.at = s.bytes / 8;
+            assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+            assert_int_equal(result.published, 0);
+            assert_true(result.bytes_kept >= kept);
+            kept = result.bytes_kept;
+            assert_false(is_there(s.target));
+        }
+        assert_true(kept > s.bytes / 4);
+        o.control = NULL;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_true(result.bytes_kept >= kept);
+        assert_int_equal(result.bytes_kept + result.bytes_written, s.bytes);
+        assert_complete(&s);
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_EXISTS);
+        o.flags = SFT_JOB_REPLACE;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_complete(&s);
+        folder_remove(s.target);
+    }
+    scene_close(&s);
+}
+
+/* Journals that are torn, of other plans, or speak of sources that have changed. */
+static void a_journal_is_believed_only_if_it_fits(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    stopping stop;
+    const sft_control control = {sizeof control, stop_at, &stop};
+    (void)state;
+    scene_open(&s, 4);
+    stop.at = s.bytes / 2;
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.control = &control;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    const char *const journal = in_folder(s.stage, ".sft-journal-1-of-1");
+    size_t size;
+    char *const whole = slurp(journal, &size);
+    o.control = NULL;
+    /* cut anywhere: the rest is done again */
+    for (size_t cut = 0; cut <= size; cut += cut < 200 ? 40 : 311) {
+        write_file(in_folder(s.stage, ".sft-journal-1-of-1"), whole, cut);
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_int_equal(result.bytes_kept + result.bytes_written, s.bytes);
+        assert_complete(&s);
+        o.control = &control;
+        folder_remove(s.target);
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+        o.control = NULL;
+    }
+    /* a staged file was damaged meanwhile: only --verify sees it */
+    o.control = &control;
+    o.flags = SFT_JOB_RESTART | SFT_JOB_VERIFY;
+    stop.at = s.bytes;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    const int fd = open(in_folder(s.stage, "rank_1/m.safetensors"), O_RDWR);
+    assert_true(fd >= 0);
+    for (off_t at = 4096; at < (1 << 20); at += 4096) {
+        assert_int_equal(pwrite(fd, "damage", 6, at), 6);
+    }
+    (void)close(fd);
+    o.control = NULL;
+    o.flags = SFT_JOB_VERIFY;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_true(result.bytes_kept > 0 && result.bytes_written > 0);
+    assert_complete(&s);
+    folder_remove(s.target);
+    /* another plan's */
+    scene other;
+    scene_open(&other, 3);
+    o.flags = 0;
+    o.control = &control;
+    stop.at = s.bytes / 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    o.control = NULL;
+    assert_int_equal(try_run(&other, &o, &result, &err), SFT_E_MISMATCH);
+    assert_true(is_there(s.stage));
+    o.flags = SFT_JOB_RESTART;
+    assert_int_equal(try_run(&other, &o, &result, &err), SFT_OK);
+    assert_complete(&other);
+    free(whole);
+    scene_close(&other);
+    scene_close(&s);
+}
+
+static void sources_may_not_change(void **state) {
+    const char *const path = in_folder(base, "whole.safetensors");
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    stopping stop;
+    const sft_control control = {sizeof control, stop_at, &stop};
+    struct timespec times[2] = {{0, UTIME_OMIT}, {1000000000, 1}};
+    uint8_t before[32];
+    uint8_t after[32];
+    (void)state;
+    scene_open(&s, 2);
+    sft_job_key(s.job, before);
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.control = &control;
+    stop.at = s.bytes / 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    o.control = NULL;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_MISMATCH); /* since the job was made */
+    assert_non_null(strstr(err.message, "since the job was planned"));
+    sft_job_free(s.job);
+    s.job = make(&s.p);
+    sft_job_key(s.job, after);
+    assert_memory_not_equal(before, after, 32);
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_MISMATCH); /* since the earlier run */
+    assert_non_null(strstr(err.message, "since an earlier run"));
+    assert_false(is_there(s.target));
+    o.flags = SFT_JOB_RESTART;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
+/* Shares of work in any order; whoever is last publishes, or a step of its own. */
+static void tasks_add_up(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    (void)state;
+    scene_open(&s, 6);
+    for (uint32_t tasks = 1; tasks <= 7; tasks += 2) {
+        uint64_t written = 0;
+        SFT_INIT(&o);
+        o.durability = SFT_DURABLE_NONE;
+        o.tasks = tasks;
+        for (uint32_t i = 0; i < tasks; i++) {
+            o.task =
+                (i * 3 + 1) % tasks + 1; /* 3 and 7 tasks: i * 3 visits all but for tasks == 3 */
+            if (tasks == 3) {
+                o.task = 3 - i;
+            }
+            assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+            assert_int_equal(result.published, i + 1 == tasks);
+            written += result.bytes_written;
+        }
+        assert_int_equal(written, s.bytes);
+        assert_complete(&s);
+        folder_remove(s.target);
+    }
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.flags = SFT_JOB_NO_FINISH;
+    o.tasks = 2;
+    o.task = 1;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    sft_job_run_options finish;
+    SFT_INIT(&finish);
+    finish.durability = SFT_DURABLE_NONE;
+    finish.flags = SFT_JOB_FINISH;
+    assert_int_equal(try_run(&s, &finish, &result, &err), SFT_E_STATE);
+    assert_false(is_there(s.target));
+    o.task = 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_int_equal(result.published, 0);
+    assert_int_equal(try_run(&s, &finish, &result, &err), SFT_OK);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
+/* ---------------------------------------------------------------- kills */
+
+static double seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int run_in_child(const scene *s, uint32_t flags) {
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_pool *pool = NULL;
+    sft_error err;
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.flags = flags;
+    if (sft_pool_create(&pool, 2, NULL, NULL) != SFT_OK) {
+        return 2;
+    }
+    o.pool = pool;
+    if (try_run(s, &o, &result, &err) != SFT_OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    return result.published == 1 ? 0 : 3;
+}
+
+/* 200 kills at random times; each run goes on where the one before was. Into a folder that is not
+ * there, which appears at once, and over old files, of which the index goes first. */
+static void kills_leave_nothing_half(void **state) {
+    enum { KILLS = 200 };
+    scene s;
+    uint32_t seed = 7;
+    int killed = 0;
+    int finished = 0;
+    (void)state;
+    scene_open(&s, 5);
+    const double began = seconds();
+    run(s.job, s.target, NULL, 0);
+    const double took = seconds() - began;
+    folder_remove(s.target);
+    for (int rounds = 0; killed < KILLS && rounds < 50 * KILLS; rounds++) {
+        const bool over = finished % 2 == 1; /* what the last one has left is replaced */
+        int status = 0;
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            _exit(run_in_child(&s, over ? SFT_JOB_REPLACE : 0));
+        }
+        seed = seed * 1664525 + 1013904223;
+        (void)usleep((useconds_t)(took * 1.1e6 * (seed >> 8) / (1 << 24)));
+        (void)kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFSIGNALED(status)) {
+            killed++;
+            if (!over && is_there(s.target)) { /* killed after the rename: all is there */
+                for (size_t r = 0; r < s.p.count; r++) {
+                    assert_equal_files(in_folder(s.target, s.p.names[r]),
+                                       in_folder(s.reference, s.p.names[r]));
+                }
+                if (!is_there(in_folder(s.target, ".sft-journal-1-of-1"))) {
+                    assert_complete(&s);
+                    finished++;
+                }
+            }
+            if (over && !is_there(in_folder(s.target, text.name))) {
+                assert_true(is_there(
+                    in_folder(s.target, ".sft-part"))); /* renaming: the next run ends it */
+            }
+            continue;
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_complete(&s);
+        finished++;
+        if (finished % 2 == 0) {
+            folder_remove(s.target);
+        }
+    }
+    assert_true(killed == KILLS && finished > 0);
+    /* and to its end */
+    run(s.job, s.target, NULL, SFT_JOB_REPLACE);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+static void what_makes_no_job(void **state) {
+    static const char *const names[] = {"",   "/abs",    "../up", "a/../b", "a//b",
+                                        "a/", ".hidden", "a/.b",  "a\\b",   "a\nb"};
+    sft_catalog *whole;
+    sft_job *job;
+    sft_error err;
+    (void)state;
+    assert_int_equal(sft_catalog_open(&whole, in_folder(base, "whole.safetensors"), NULL, NULL),
+                     SFT_OK);
+    sft_job_file files[2];
+    memset(files, 0, sizeof files);
+    files[0].catalog = files[1].catalog = whole;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        files[0].name = names[i];
+        assert_int_equal(sft_job_create(&job, files, 1, NULL, 0, NULL, &err), SFT_E_PATH);
+        assert_null(job);
+    }
+    files[0].name = files[1].name = "a";
+    assert_int_equal(sft_job_create(&job, files, 2, NULL, 0, NULL, &err), SFT_E_DUPLICATE);
+    const uint32_t twice[] = {0, 0};
+    files[0].tensors = twice;
+    files[0].tensor_count = 2;
+    assert_int_equal(sft_job_create(&job, files, 1, NULL, 0, NULL, &err), SFT_E_DUPLICATE);
+    const uint32_t beyond[] = {99};
+    files[0].tensors = beyond;
+    files[0].tensor_count = 1;
+    assert_int_equal(sft_job_create(&job, files, 1, NULL, 0, NULL, &err), SFT_E_RANGE);
+    sft_catalog_close(whole);
+}
+
+/* A tensor of two pieces on a small file in memory: a hole, an overlap, and pieces that tile. */
+static void pieces_must_tile(void **state) {
+    static const uint8_t bytes[64] = {1, 2, 3};
+    static const struct {
+        uint64_t start[4]; /* of two boxes of 2 x 2 in 4 x 2 */
+        sft_status status;
+    } cases[] = {{{0, 0, 2, 0}, SFT_OK}, {{0, 0, 1, 0}, SFT_E_OVERLAP}, {{2, 0, 0, 0}, SFT_OK}};
+    const uint64_t shape[] = {4, 2};
+    const uint64_t count[] = {2, 2};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sft_builder *builder;
+        sft_source *source;
+        sft_catalog *c;
+        sft_job *job;
+        sft_error err;
+        sft_piece pieces[2];
+        sft_tensor t;
+        sft_file f;
+        uint32_t index;
+        assert_int_equal(sft_source_open_memory(&source, bytes, sizeof bytes, NULL, NULL), SFT_OK);
+        assert_int_equal(sft_builder_create(&builder, NULL, NULL), SFT_OK);
+        assert_int_equal(sft_builder_add_source(builder, source, &index, NULL), SFT_OK);
+        sft_zero(&f, sizeof f);
+        f.path = "memory";
+        f.size = sizeof bytes;
+        assert_int_equal(sft_builder_add_file(builder, &f, &index, NULL), SFT_OK);
+        sft_zero(pieces, sizeof pieces);
+        sft_zero(&t, sizeof t);
+        for (size_t k = 0; k < 2; k++) {
+            pieces[k].offset = 8 * k;
+            pieces[k].start = &cases[i].start[2 * k];
+            pieces[k].count = count;
+        }
+        t.name = "t";
+        t.name_len = 1;
+        t.dtype = sft_dtype_get(SFT_U8);
+        t.shape = shape;
+        t.rank = 2;
+        t.pieces = pieces;
+        t.piece_count = 2;
+        assert_int_equal(sft_builder_add_tensor(builder, &t, NULL), SFT_OK);
+        t.name = "u";
+        t.piece_count = 1;
+        if (i == 2) { /* and one with a hole */
+            assert_int_equal(sft_builder_add_tensor(builder, &t, NULL), SFT_OK);
+        }
+        assert_int_equal(sft_builder_finish(&c, builder, NULL), SFT_OK);
+        sft_builder_free(builder);
+        sft_job_file file = {.name = "a.safetensors", .catalog = c};
+        const sft_status status = sft_job_create(&job, &file, 1, NULL, 0, NULL, &err);
+        assert_int_equal(status, i == 2 ? SFT_E_HOLE : cases[i].status);
+        assert_string_equal(status == SFT_OK ? "" : err.tensor, i == 2 ? "u" : i == 1 ? "t" : "");
+        sft_job_free(job);
+        sft_catalog_close(c);
+    }
+}
+
+/* A disk that takes no more: told before, or in the middle, and the target is not there. */
+static void no_room_is_told(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    struct rlimit old;
+    (void)state;
+    scene_open(&s, 2);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const struct rlimit low = {1 << 20, old.rlim_max};
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_IO);
+    assert_int_equal(err.sys, EFBIG);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_false(is_there(s.target));
+    assert_false(is_there(s.stage)); /* nothing was done: nothing is left */
+    o.memory_bytes = 1000;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_LIMIT);
+    assert_false(is_there(s.stage));
+    o.memory_bytes = 4 << 20;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_n_becomes_every_m_and_back),
+        cmocka_unit_test(a_cancelled_run_goes_on),
+        cmocka_unit_test(a_journal_is_believed_only_if_it_fits),
+        cmocka_unit_test(tasks_add_up),
+        cmocka_unit_test(kills_leave_nothing_half),
+        cmocka_unit_test(what_makes_no_job),
+        cmocka_unit_test(pieces_must_tile),
+        cmocka_unit_test(no_room_is_told),
+        cmocka_unit_test(sources_may_not_change), /* last: it changes the model's time */
     };
     folder_make(base);
     save_model(in_folder(base, "whole.safetensors"));
