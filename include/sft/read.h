@@ -168,7 +168,8 @@ SFT_API size_t sft_plan_count(const sft_plan *plan);
 /* Valid until the next move is added; NULL past the end. */
 SFT_API const sft_move *sft_plan_at(const sft_plan *plan, size_t index);
 SFT_API void sft_plan_cost_get(const sft_plan *plan, sft_plan_cost *cost);
-/* Carries the plan out. May be run again. On failure, what targets hold is unspecified.
+/* Carries the plan out. May be run again. On failure, what targets hold is unspecified. A source that has
+ * read_many gets its ranges in batches of up to 64.
  * SFT_E_OVERLAP if two moves that write without gaps meet; strided moves that interleave are the caller's
  * to keep apart. What goes to one ordered target is done in the order of the target, what comes from one
  * sequential source in the order of the source. */

@@ -3,18 +3,21 @@
  * move/plan_run.c - carrying a plan out: one writer per byte is proven, moves are put in order and
  * divided into jobs for the pool. Everything that goes to one ordered target is one job, in the
  * order of the target; so is everything that comes from one sequential source, in the order of the
- * source. Other moves are in the order of their sources, and large ones are cut. Read first:
- * plan.h, plan_put.c.
+ * source. Other moves are in the order of their sources, and large ones are cut; small ones from a
+ * source that reads many ranges at once are asked of it together. Read first: plan.h, plan_put.c.
  */
+#include "io/source.h"
 #include "move/plan.h"
 #include "move/read.h"
 #include <stdlib.h>
 
-#define RUN_MEMORY     ((uint64_t)64 << 20)
-#define RUN_BUFFER_MIN ((uint64_t)64 << 10)
-#define RUN_BUFFER_MAX ((uint64_t)4 << 20)
-#define RUN_JOB        ((uint64_t)16 << 20)
-enum { RUN_CUTS_MAX = 256 };
+#define RUN_MEMORY      ((uint64_t)64 << 20)
+#define RUN_BUFFER_MIN  ((uint64_t)64 << 10)
+#define RUN_BUFFER_MAX  ((uint64_t)4 << 20)
+#define RUN_JOB         ((uint64_t)16 << 20)
+#define RUN_BATCH_RANGE ((uint64_t)8 << 20) /* a larger move is divided by the mover itself */
+#define RUN_BATCH_BYTES ((uint64_t)64 << 20)
+enum { RUN_CUTS_MAX = 256, RUN_BATCH = 64 };
 
 /* A move in the order of execution; moves of one chain are one job. */
 typedef struct run_step {
@@ -29,6 +32,7 @@ typedef struct run_job {
     size_t count;
     sft__cut cut; /* cut.jobs > 1: part `part` of the one step */
     uint64_t part;
+    bool batch; /* the steps are ranges of one source into memory, asked for at once */
 } run_job;
 
 typedef struct runner {
@@ -145,7 +149,7 @@ static sft_status run_add_job(runner *r, run_job job, sft_error *err) {
 }
 
 static sft_status run_add_alone(runner *r, size_t step, bool cut, sft_error *err) {
-    run_job job = {step, 1, {1, 0}, 0};
+    run_job job = {step, 1, {1, 0}, 0, false};
     sft__mover m;
     sft__grid g;
 
@@ -165,18 +169,61 @@ static sft_status run_add_alone(runner *r, size_t step, bool cut, sft_error *err
     return SFT_OK;
 }
 
+/* Bytes of a step that is one range of a source which likes many at once, and one of memory; or 0.
+ */
+static uint64_t run_range(const runner *r, const run_step *step) {
+    const sft_move *m = &r->plan->moves[step->move];
+    const sft__plan_extra *e = &r->plan->extras[step->move];
+    const uint64_t size = e->src_end - e->src_low;
+    sft__grid g;
+    void *data;
+
+    if (step->chain != NULL || m->kernel != SFT_KERNEL_COPY || size > RUN_BATCH_RANGE ||
+        !sft__source_batches(r->plan->sources[m->source])) {
+        return 0;
+    }
+    sft__plan_grid(r->plan, step->move, &g);
+    sft__grid_for_reading(&g);
+    const bool whole = g.rank == 0 && g.src_block == size && e->dst_end - e->dst_low == size;
+    return whole && sft_target_borrow(r->plan->targets[m->target], e->dst_low, (size_t)size, &data,
+                                      NULL) == SFT_OK
+               ? size
+               : 0;
+}
+
+/* How many steps from `first` on can be asked for at once. */
+static size_t run_batch_count(const runner *r, size_t first) {
+    uint64_t bytes = 0;
+    size_t n = 0;
+
+    while (n < RUN_BATCH && first + n < r->plan->move_count &&
+           r->steps[first + n].source == r->steps[first].source) {
+        const uint64_t size = run_range(r, &r->steps[first + n]);
+        bytes += size;
+        if (size == 0 || bytes > RUN_BATCH_BYTES) {
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
 static sft_status run_divide(runner *r, bool cut, sft_error *err) {
     const size_t count = r->plan->move_count;
 
     for (size_t i = 0; i < count;) {
         size_t n = 1;
-        if (r->steps[i].chain == NULL) {
+        const size_t many = run_batch_count(r, i);
+        if (many > 1) {
+            n = many;
+            SFT_TRY(run_add_job(r, (run_job){i, n, {1, 0}, 0, true}, err));
+        } else if (r->steps[i].chain == NULL) {
             SFT_TRY(run_add_alone(r, i, cut, err));
         } else {
             while (i + n < count && r->steps[i + n].chain == r->steps[i].chain) {
                 n++;
             }
-            SFT_TRY(run_add_job(r, (run_job){i, n, {1, 0}, 0}, err));
+            SFT_TRY(run_add_job(r, (run_job){i, n, {1, 0}, 0, false}, err));
         }
         i += n;
     }
@@ -200,12 +247,43 @@ static sft_status run_step_do(runner *r, const run_job *job, size_t step, sft_er
     return t != NULL ? sft__name_tensor(err, t, status) : status;
 }
 
+/* False: something is wrong, and each is read by itself, so that the failure has its tensor's name.
+ */
+static bool run_batch_do(runner *r, const run_job *job) {
+    const sft_plan *plan = r->plan;
+    sft_io_range ranges[RUN_BATCH];
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < job->count; i++) {
+        const size_t move = r->steps[job->first + i].move;
+        const sft__plan_extra *e = &plan->extras[move];
+        const size_t size = (size_t)(e->src_end - e->src_low);
+        void *data = NULL;
+        if (sft_target_borrow(plan->targets[plan->moves[move].target], e->dst_low, size, &data,
+                              NULL) != SFT_OK) {
+            return false;
+        }
+        ranges[i] = (sft_io_range){e->src_low, data, size};
+        bytes += size;
+    }
+    const sft_source *source = plan->sources[r->steps[job->first].source];
+    if (sft__watch_add(&r->watch, 0, NULL) != SFT_OK ||
+        sft_source_read_many(source, ranges, job->count, NULL, NULL, NULL, NULL) != SFT_OK) {
+        return false;
+    }
+    (void)sft__watch_add(&r->watch, bytes, NULL); /* an end that is asked for is seen by the next */
+    return true;
+}
+
 static void run_job_do(void *ctx, size_t index) {
     runner *r = ctx;
     const run_job *job = &r->jobs[index];
     sft_error error;
 
     memset(&error, 0, sizeof error);
+    if (job->batch && run_batch_do(r, job)) {
+        return;
+    }
     for (size_t i = 0; i < job->count; i++) {
         const sft_status status = run_step_do(r, job, job->first + i, &error);
         if (status != SFT_OK) {

@@ -44,13 +44,16 @@ typedef struct remote_source {
     size_t ranges;
     size_t singles;
     size_t largest;
+    uint64_t fail_from;
 } remote_source;
 
 static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                  sft_error *err) {
     remote_source *r = self;
-    (void)err;
     r->singles++;
+    if (offset >= r->fail_from) {
+        return sft_error_set(err, SFT_E_IO, 0, offset, NULL, 0, "lost");
+    }
     memcpy(dst, r->data + offset, size);
     return SFT_OK;
 }
@@ -59,16 +62,21 @@ static sft_status remote_read_many(void *self, const sft_io_range *ranges, size_
                                    sft_io_done done, void *ctx, const sft_control *control,
                                    sft_error *err) {
     remote_source *r = self;
+    sft_status status = SFT_OK;
     (void)control;
-    (void)err;
     r->calls++;
     r->ranges += count;
     for (size_t i = count; i-- > 0;) {
         r->largest = ranges[i].size > r->largest ? ranges[i].size : r->largest;
-        memcpy(ranges[i].data, r->data + ranges[i].offset, ranges[i].size);
-        done(ctx, i, SFT_OK, NULL);
+        if (ranges[i].offset >= r->fail_from) {
+            status = sft_error_set(err, SFT_E_IO, 0, ranges[i].offset, NULL, 0, "lost");
+            done(ctx, i, status, err);
+        } else {
+            memcpy(ranges[i].data, r->data + ranges[i].offset, ranges[i].size);
+            done(ctx, i, SFT_OK, NULL);
+        }
     }
-    return SFT_OK;
+    return status;
 }
 
 static void remote_sources_get_batches(void **state) {
@@ -90,6 +98,7 @@ static void remote_sources_get_batches(void **state) {
     assert_non_null(got);
     memset(&own, 0, sizeof own);
     own.data = file;
+    own.fail_from = UINT64_MAX;
     ok(sft_source_create(&source, &vtable, &own, size, SFT_SOURCE_REMOTE, "far", NULL, &err), &err);
     ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
     own.singles = own.calls = own.ranges = 0;
@@ -109,6 +118,72 @@ static void remote_sources_get_batches(void **state) {
     assert_int_equal(own.calls, 2);
     assert_int_equal(own.ranges, 13);
     assert_int_equal(own.singles, 0);
+    sft_catalog_close(catalog);
+    free(got);
+    free(file);
+}
+
+/* Rows of a remote tensor by one plan: 64 in one call, one by one only after a failure. */
+static void plans_batch_remote_reads(void **state) {
+    enum { ROWS = 300, ROW = 5000, WANTED = 150 };
+    const sft_source_vtable vtable = {
+        .struct_size = sizeof vtable, .read_at = remote_read_at, .read_many = remote_read_many};
+    const uint64_t shape[2] = {ROWS, ROW};
+    remote_source own;
+    sft_source *source;
+    sft_catalog *catalog;
+    sft_error err;
+    size_t size;
+    (void)state;
+    rnd_state = 21;
+    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_U8), shape, 2, ROWS * ROW, 0, &size);
+    uint8_t *got = malloc(WANTED * ROW);
+    assert_non_null(got);
+    memset(&own, 0, sizeof own);
+    own.data = file;
+    own.fail_from = UINT64_MAX;
+    ok(sft_source_create(&source, &vtable, &own, size, SFT_SOURCE_REMOTE, "far", NULL, &err), &err);
+    ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
+    const sft_tensor *t = sft_catalog_at(catalog, 0);
+    for (int k = 0; k < 2; k++) {
+        sft_plan *plan;
+        sft_target *target;
+        sft_run_options o;
+        uint32_t index;
+        ok(sft_target_open_memory(&target, got, WANTED * ROW, NULL, &err), &err);
+        ok(sft_plan_create(&plan, NULL, &err), &err);
+        ok(sft_plan_add_target(plan, target, &index, &err), &err);
+        for (int64_t i = 0; i < WANTED; i++) { /* every second row, in any order */
+            const sft_slice row[1] = {{2 * i, 2 * i + 1, 1, SFT_SLICE_RANGE, 0}};
+            sft_read_options r;
+            SFT_INIT(&r);
+            r.slices = row;
+            r.slice_count = 1;
+            ok(sft_plan_add_tensor(plan, catalog, t, &r, index, (uint64_t)(i * 77 % WANTED * ROW),
+                                   &err),
+               &err);
+        }
+        SFT_INIT(&o);
+        own.singles = own.calls = own.ranges = 0;
+        if (k == 0) {
+            memset(got, 0, WANTED * ROW);
+            ok(sft_plan_run(plan, &o, &err), &err);
+            for (size_t i = 0; i < WANTED; i++) {
+                assert_memory_equal(got + i * 77 % WANTED * ROW, file + size - (ROWS - 2 * i) * ROW,
+                                    ROW);
+            }
+            assert_int_equal(own.calls, 3);
+            assert_int_equal(own.ranges, WANTED);
+            assert_int_equal(own.singles, 0);
+        } else {
+            own.fail_from = size - 20 * ROW;
+            assert_int_equal(sft_plan_run(plan, &o, &err), SFT_E_IO);
+            assert_string_equal(err.tensor, t->name);
+            own.fail_from = UINT64_MAX;
+        }
+        sft_plan_free(plan);
+        sft_target_close(target);
+    }
     sft_catalog_close(catalog);
     free(got);
     free(file);
@@ -208,9 +283,8 @@ static void truncated_files_are_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_are_few_and_ascending),
-        cmocka_unit_test(remote_sources_get_batches),
-        cmocka_unit_test(cancelling),
+        cmocka_unit_test(reads_are_few_and_ascending), cmocka_unit_test(remote_sources_get_batches),
+        cmocka_unit_test(plans_batch_remote_reads),    cmocka_unit_test(cancelling),
         cmocka_unit_test(truncated_files_are_errors),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
