@@ -5,57 +5,10 @@
 The reference must agree with each case's `want`, or with its `reference` line where there is one. Cases
 with `strict` or `limit` are compared only if they have that line.
 """
-import re
-import struct
 import sys
 
 import safetensors
-
-
-def text(s):
-    out = bytearray()
-    i = 0
-    while i < len(s):
-        rest = s[i:]
-        if rest[:1] != b"\\":
-            out += rest[:1]
-            i += 1
-        elif rest[1:2] == b"x":
-            out.append(int(rest[2:4], 16))
-            i += 4
-        elif rest[1:2] == b"*":
-            m = re.match(rb"\\\*(\d+)\(([^)]*)\)", rest)
-            out += text(m.group(2)) * int(m.group(1))
-            i += m.end()
-        else:
-            out += b" " if rest[1:2] == b"s" else rest[1:2]
-            i += 2
-    return bytes(out)
-
-
-def cases(path):
-    case = None
-    for number, line in enumerate(open(path, "rb").read().split(b"\n"), 1):
-        word, _, value = line.partition(b" ")
-        if word == b"case":
-            if case:
-                yield case
-            case = {"name": value.decode(), "line": number, "file": b"", "ours": False}
-        elif word == b"header":
-            h = text(value)
-            case["file"] = struct.pack("<Q", len(h)) + h
-        elif word == b"file":
-            case["file"] = text(value)
-        elif word == b"data":
-            case["file"] += bytes(int(value))
-        elif word in (b"strict", b"limit"):
-            case["ours"] = True
-        elif word == b"want":
-            case["want"] = value.startswith(b"ok")
-        elif word == b"reference":
-            case["reference"] = value == b"accepts"
-    if case:
-        yield case
+from read_cases import cases
 
 
 def main():

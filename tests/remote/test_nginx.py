@@ -250,6 +250,41 @@ def compare_with(t: harness.Tests, names: list[str], commands: list[list[str]]) 
     return count
 
 
+def conformance(t: harness.Tests) -> None:
+    """Every conformance case as a file behind nginx and behind signed S3 requests: the verdict that is written there."""
+    sys.path.insert(0, os.path.join(os.path.dirname(harness.HERE), "conformance"))
+    import read_cases  # pylint: disable=import-outside-toplevel,import-error
+
+    folder = os.path.join(os.path.dirname(harness.HERE), "conformance", "cases")
+    s3 = hostile_server.start(t.files, t.log, "s3")
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:%d/s3" % s3.server_address[1], "AWS_ACCESS_KEY_ID": "test-key",
+           "AWS_SECRET_ACCESS_KEY": "test/secret+key"}
+    count = 0
+    for group in sorted(os.listdir(folder)):
+        for case in read_cases.cases(os.path.join(folder, group)):
+            if case["ours"]:  # limits and strictness are given through the C interface
+                continue
+            name = "case%d.safetensors" % count
+            t.put(name, case["file"])
+            for url, more in ((SERVER[0].plain + "/" + name, {}), ("s3://bucket/" + name, env)):
+                done = t.tool("ls", "--json", url, env=more) if case["want"] else t.tool("check", "--json", url, env=more)
+                label = "%s %s" % (case["name"], url)
+                try:
+                    told = [json.loads(line) for line in done.stdout.splitlines()]
+                    if case["want"]:
+                        got = ["ok", str(len(told[0]["tensors"]))]
+                    else:
+                        e = told[0]["error"]
+                        got = [e["status"], "-" if e["offset"] is None else str(e["offset"])]
+                    t.equal(label, (done.returncode, got), (0 if case["want"] else 1, case["wanted"][:2]))
+                except (ValueError, KeyError, IndexError, TypeError) as e:
+                    t.check(label, False, (repr(e), done.stdout[:300], done.stderr[:300]))
+            os.remove(os.path.join(t.files, name))
+            count += 1
+    print("%d conformance cases have their verdict through nginx and S3" % count)
+    t.check("cases", count > 100, count)
+
+
 def ranks(t: harness.Tests) -> None:
     """What a rank gets, through a URL and of the local model; all ranks joined again are the model."""
     layout = os.path.join(t.tmp, "plan.json")
@@ -301,6 +336,6 @@ def starting(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     SERVER.append(Nginx(tests))
-    status = tests.run(as_local, through_s3, data, foreign, ranks, misbehaving, starting)
+    status = tests.run(as_local, through_s3, data, conformance, foreign, ranks, misbehaving, starting)
     SERVER[0].stop()
     sys.exit(status)
