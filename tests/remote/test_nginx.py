@@ -184,6 +184,20 @@ def data(t: harness.Tests) -> None:
     t.equal("load", (got["status"], got["loaded"]), ("SFT_OK", 255744))
 
 
+def threads(t: harness.Tests) -> None:
+    """Eight threads load and hash many tensors through one sft_remote, over HTTP/1.1 and HTTP/2."""
+    many = {"t%d" % i: harness.noise(1000 * i % 70000 + 1, i) for i in range(400)}
+    path = t.put("many.safetensors", harness.tensors_file(many))
+    local = t.tool("hash", "--content", path).stdout.split()[0]
+    for base, more in ((SERVER[0].plain, []), (SERVER[0].tls, ["ca_file=" + SERVER[0].cert])):
+        for cache in ([], ["memory_cache_bytes=100000"], ["disk_cache=" + os.path.join(t.tmp, "blocks")]):
+            args = ["threads=8", *more, *cache]
+            got = t.probe(*args, "hash", base + "/many.safetensors")
+            t.equal("hash %s %s" % (base, cache), (got["status"], got.get("content")), ("SFT_OK", local))
+            got = t.probe(*args, "load", base + "/many.safetensors")
+            t.equal("load %s %s" % (base, cache), got["loaded"], sum(map(len, many.values())))
+
+
 def misbehaving(t: harness.Tests) -> None:
     base = SERVER[0].plain
     for where, status, text in (
@@ -336,6 +350,6 @@ def starting(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     SERVER.append(Nginx(tests))
-    status = tests.run(as_local, through_s3, data, conformance, foreign, ranks, misbehaving, starting)
+    status = tests.run(as_local, through_s3, data, conformance, foreign, threads, ranks, misbehaving, starting)
     SERVER[0].stop()
     sys.exit(status)
