@@ -4,6 +4,7 @@
  * words. Only headers are read, unless --digests asks for more. Read cmd.h first.
  */
 #include "cmd.h"
+#include "ranks.h"
 #include "sys.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -499,6 +500,9 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
+    if (w.files.count != 0 && !cli_stopped(c) && cli_ranks_whole(c, folder)) {
+        check_one(c, folder, n); /* can the parts be put together? */
+    }
     free_names(&w.folders);
     free_names(&w.files);
 }
@@ -547,7 +551,9 @@ const cli_command cli_cmd_check = {
                    "probably is instead. In "
                    "folders, and folders in them, every .safetensors file and every index is "
                    "checked. Only headers are "
-                   "read, so the size of files does not matter.\n\n"
+                   "read, so the size of files does not matter. A checkpoint of many ranks that tells "
+                   "its layout, or whose --layout or --step is given, is also put together: what no "
+                   "file holds is an error.\n\n"
                    "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
                    "do not change it. -q "
                    "says nothing of valid files.\n\n"

@@ -141,9 +141,10 @@ static void show_text(cli *c, const sft_checkpoint_api *api, const sft_layout_se
     }
     cli_table_print(&t, &c->out, c->color);
     cli_table_reset(&t);
-    cli_printf(&c->out, "%s, %llu ranks, %llu entries\n", form_name(api->layout_set_form(set)),
+    cli_printf(&c->out, "%s, %llu ranks, %llu entr%s\n", form_name(api->layout_set_form(set)),
                (unsigned long long)api->layout_set_ranks(set),
-               (unsigned long long)api->layout_set_count(set));
+               (unsigned long long)api->layout_set_count(set),
+               api->layout_set_count(set) == 1 ? "y" : "ies");
 }
 
 /* ---------------------------------------------------------------- merge, convert */
@@ -295,6 +296,8 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "rank", 'r', "N", "show: whose local shapes (default: 0)"),
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'n', "N",
                 "of a tensor-parallel plan that does not say: for so many ranks"),
+    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
+                "of folders of ranks: the files whose names end so (3_2)"),
     CLI_OPT_CHOICE("to", 0, "FORM", "layout|strategy|strategy-json",
                    "what to write: our JSON (convert's default), a MindSpore strategy as protobuf "
                    "(merge's default) or as JSON"),

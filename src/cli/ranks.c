@@ -34,6 +34,18 @@ bool cli_ranks_possible(const char *operand) {
     return cli_sys_kind(operand) == CLI_KIND_FOLDER;
 }
 
+bool cli_ranks_whole(const cli *c, const char *operand) {
+    uint32_t kind = SFT_CHECKPOINT_NONE;
+    const sft_checkpoint_api *api = cli_ranks_possible(operand) ? cli_ranks_api(NULL) : NULL;
+
+    if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK) {
+        return false;
+    }
+    return kind == SFT_CHECKPOINT_RANKS
+               ? cli_text(c, "layout") != NULL || cli_text(c, "step") != NULL
+               : kind != SFT_CHECKPOINT_NONE;
+}
+
 /* A rank's .ckpt. */
 static sft_status open_other(void *ctx, const char *path, const sft_open_options *options,
                              sft_catalog **out, sft_error *err) {

@@ -15,6 +15,9 @@ const sft_checkpoint_api *cli_ranks_api(sft_error *err);
 /* May the operand be such a checkpoint, by its name and kind of file? */
 bool cli_ranks_possible(const char *operand);
 
+/* Is it one whose whole can be asked for: it tells its own layout, or --layout or --step was given? */
+bool cli_ranks_whole(const cli *c, const char *operand);
+
 /* Opens it if it is one (*ours), as one model that owns everything; --layout and --step are obeyed.
  * Otherwise SFT_OK with *out NULL. */
 sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_options *options,

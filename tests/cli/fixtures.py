@@ -100,6 +100,21 @@ def main(folder):
     put("escape/model-00001-of-00002.safetensors", one)
     put("escape/model.safetensors.index.json", json.dumps(index).encode())
 
+    # a training job of two ranks and two steps; the second rank has not finished the last one
+    rows = [bytes(range(r * 16, r * 16 + 16)) for r in range(2)]
+    for rank in range(2):
+        for step in ("1_1", "1_2", "2_1")[: 3 - rank]:
+            put("ranks/job/rank_%d/net_rank_%d-%s.safetensors" % (rank, rank, step),
+                make([("w", "F32", [2, 2]), ("n", "U8", [3])], data={"w": rows[rank], "n": b"\1\2\3"}))
+    put("ranks/job/layout.json", json.dumps({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}},
+                                       "tensors": [{"name": "w", "cuts": ["tp", None]}]}).encode())
+    put("ranks/whole.safetensors", make([("w", "F32", [4, 2]), ("n", "U8", [3])], data={"w": b"".join(rows), "n": b"\1\2\3"}))
+    put("ranks/plan.json", json.dumps({"layers.*.q_proj": "colwise", "layers.*.o_proj": "rowwise"}).encode())
+    strategy = {"dev_matrix": [2, 2], "tensor_map": [0, -1], "tensor_shape": [8, 4], "field": 0,
+                "opt_weight_shard_step": 2, "opt_weight_shard_size": 2}
+    put("ranks/strategy.json", json.dumps({"current_stage": 0, "parallel_strategy_item": {},
+                                     "parallel_layout_item": {"w": strategy}}).encode())
+
     # what people take for safetensors
     put("bad/empty.safetensors", b"")
     put("bad/lfs.safetensors", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1024\n")
