@@ -86,7 +86,8 @@ typedef enum sft_import_dedup {
 #define SFT_IMPORT_CHECKSUMS 4u
 /* Files beside the first one (shards, external data) may be symbolic links to anywhere. */
 #define SFT_IMPORT_FOLLOW_LINKS 8u
-/* For readers of block-quantised formats: give F32 instead of raw blocks. No reader has it yet. */
+/* GGUF: give F32 instead of raw blocks, where this library knows the type (docs/import.md); the others
+ * stay bytes, with a note in the report. */
 #define SFT_IMPORT_DEQUANTIZE 16u
 /* Reserved: the whole tree of dicts, lists, tuples and scalars as JSON, metadata key "sft.tree". Has no
  * effect yet. */

@@ -39,6 +39,8 @@ static const shared_option shared_options[] = {
     {CLI_WITH_IMPORT, CLI_OPT_FLAG("allow-opaque", 0,
                                    "of a foreign file: leave out what is not understood")},
     {CLI_WITH_IMPORT, CLI_OPT_FLAG("no-crc", 0, "of a foreign file: do not compare zip checksums")},
+    {CLI_WITH_IMPORT,
+     CLI_OPT_FLAG("dequantize", 0, "of a GGUF file: 32-bit floats instead of quantised blocks")},
     {CLI_WITH_RANKS, CLI_OPT_ARG(CLI_FILE, "layout", 0, "FILE",
                                  "of folders of ranks: how tensors are cut (strategy, layout.json ...)")},
     {CLI_WITH_RANKS, CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",

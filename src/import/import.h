@@ -32,6 +32,7 @@ typedef struct sft__import {
     uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
     uint64_t tensors;               /* added so far */
     uint32_t format;
+    bool exact_names; /* members of an archive may differ by case alone */
     bool scanning; /* keep going past whatever does not stop the format's own loader */
 } sft__import;
 
@@ -57,6 +58,9 @@ typedef struct sft__reader {
 } sft__reader;
 
 extern const sft__reader *const sft__import_readers[]; /* ends with NULL */
+extern const sft__reader sft__reader_npy;
+extern const sft__reader sft__reader_npz;
+extern const sft__reader sft__reader_gguf;
 extern const sft__reader sft__reader_torch_zip;
 extern const sft__reader sft__reader_torch_legacy;
 extern const sft__reader sft__reader_torch_tar;

@@ -8,6 +8,9 @@
 
 /* Magic numbers first, guesses last. One row per format: see import.h. */
 const sft__reader *const sft__import_readers[] = {
+    &sft__reader_npy,
+    &sft__reader_npz,
+    &sft__reader_gguf,
     &sft__reader_torch_zip, /* any zip that no row above took */
     &sft__reader_torch_legacy,
     &sft__reader_torch_tar,

@@ -471,7 +471,8 @@ static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
         char *name;
         SFT_TRY(sft__import_copy(job, &name, lower[i].name, lower[i].name_len, err));
         for (size_t k = 0; k < lower[i].name_len; k++) {
-            name[k] = (char)(name[k] >= 'A' && name[k] <= 'Z' ? name[k] + 0x20 : name[k]);
+            const bool upper = name[k] >= 'A' && name[k] <= 'Z' && !job->exact_names;
+            name[k] = (char)(upper ? name[k] + 0x20 : name[k]);
         }
         lower[i].name = name;
     }
