@@ -67,6 +67,7 @@ extern const sft__reader sft__reader_torch_tar;
 extern const sft__reader sft__reader_pickle;
 extern const sft__reader sft__reader_mindspore;
 extern const sft__reader sft__reader_onnx;
+extern const sft__reader sft__reader_flax;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__reader *sft__import_reader_for(const sft__probe *probe);

@@ -16,6 +16,7 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_torch_tar,
     &sft__reader_mindspore,
     &sft__reader_onnx,
+    &sft__reader_flax,
     &sft__reader_pickle, /* a guess where protocol 0 or 1 is meant */
     NULL,
 };

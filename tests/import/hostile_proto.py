@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_proto.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for the formats that are read by lengths:
-MindSpore, ONNX (with files beside it). --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
+MindSpore, ONNX (with files beside it), Flax. --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
 import argparse
 import os
 import pathlib
@@ -268,6 +268,93 @@ def beside(tool, faults):
     return 2 * len(rows) + 4
 
 
+# ---------------------------------------------------------------- Flax
+
+
+def mp_text(s):
+    s = s.encode() if isinstance(s, str) else s
+    return (bytes([0xA0 | len(s)]) if len(s) < 32 else b"\xdb" + struct.pack(">I", len(s))) + s
+
+
+def mp_bytes(b):
+    return b"\xc6" + struct.pack(">I", len(b)) + b
+
+
+def mp_array(shape=b"\x91\x04", kind="float32", data=DATA, code=1, more=b"", length=None):
+    inner = b"\x93" + shape + mp_text(kind) + mp_bytes(data) + more
+    return b"\xc9" + struct.pack(">IB", len(inner) if length is None else length, code) + inner
+
+
+def mp_map(*pairs):
+    return b"\xdf" + struct.pack(">I", len(pairs)) + b"".join((mp_text(k) if isinstance(k, str) else k) + v
+                                                                for k, v in pairs)
+
+
+def mp_chunked(chunks, shape=(b"\x04",), mark=b"\xc3", more=()):
+    return mp_map(("__msgpack_chunked_array__", mark), ("shape", mp_map(*((str(i), n) for i, n in enumerate(shape)))),
+                  ("chunks", mp_map(*((str(i), c) for i, c in enumerate(chunks)))), *more)
+
+
+def flax():
+    a, m = mp_array, mp_map
+    half = mp_array(b"\x91\x02", data=DATA[:8])
+    case("flax: good", m(("w", a())), H, None)
+    case("flax: an array alone", a(), H, None)
+    case("flax: a scalar of numpy", m(("w", a(b"\x90", data=DATA[:4], code=3))), H, None)
+    case("flax: two chunks", m(("w", mp_chunked([half, half]))), H, None)
+    case("flax: in lists", m(("w", b"\x92" + a() + b"\x91" + a())), H, None)
+    case("flax: numbers as keys", m(("w", a()), (b"\x05", a()), (b"\xcd\x01\x00", a())), H, None)
+    case("flax: type as bytes", m(("w", b"\xc7\x21\x01\x93\x91\x04\xc4\x07float32\xc4\x10" + DATA + b"\x00")), ANY, "+")
+    case("flax: other values", m(("w", a()), ("i", b"\xff"), ("f", b"\xcb" + bytes(8)), ("n", b"\xc0"), ("s", mp_text("x")),
+         ("b", mp_bytes(b"y")), ("c", b"\xd8\x02" + bytes(16))), H, None)
+    case("flax: bytes behind", m(("w", a())) + b"\xc0", U, "follow")
+    case("flax: a name twice", m(("w", a()), ("w", a())), U, "twice")
+    case("flax: a name two ways", m(("a.b", a()), ("a", m(("b", a())))), U, "twice")
+    case("flax: too few bytes", m(("w", a(data=DATA[:12]))), U, "bytes of data")
+    case("flax: too many bytes", m(("w", a(data=DATA * 2))), U, "bytes of data")
+    case("flax: type object", m(("w", a(kind="object"))), ANY, "object")
+    case("flax: type of fields", m(("w", a(kind="<f4,<i8"))), ANY, "not known")
+    case("flax: type without end", m(("w", a(kind="f" * 40))), U, "no name")
+    case("flax: extension 42", m(("w", a()), ("x", b"\xd4\x2a\x00")), ANY, "extension")
+    case("flax: dims overflow", m(("w", a(b"\x92\xcf" + b"\x40" + bytes(7) + b"\xcf\x40" + bytes(7)))), U, "overflows")
+    case("flax: dim negative", m(("w", a(b"\x91\xff"))), U, "no size")
+    case("flax: dim a float", m(("w", a(b"\x91\xcb" + bytes(8)))), U, "no size")
+    case("flax: dim 2^63", m(("w", a(b"\x91\xcf\x80" + bytes(7)))), U, "no size")
+    case("flax: 65 dims", m(("w", a(b"\xdc\x00\x41" + b"\x01" * 65))), U, "dimensions")
+    case("flax: shape is text", m(("w", a(mp_text("x")))), U, "without a shape")
+    case("flax: four parts", m(("w", a()), ("x", a(more=b"\xc0"))), U, "does not end")
+    case("flax: extension too long", m(("w", a(length=1 << 31))), U, "longer")
+    case("flax: extension too short", m(("w", a(length=20))), U, "longer")
+    case("flax: map of 2^32-1", b"\xdf\xff\xff\xff\xff" + mp_text("w") + a(), ANY, "+")
+    case("flax: array of 2^32-1", m(("w", a()), ("x", b"\xdd\xff\xff\xff\xff")), U, "more items")
+    case("flax: text of 2^32-1", m(("w", a()), ("x", b"\xdb\xff\xff\xff\xff")), U, "longer")
+    case("flax: bytes of 2^32-1", m(("w", a()), ("x", b"\xc6\xff\xff\xff\xff")), U, "longer")
+    case("flax: byte c1", m(("w", a()), ("x", b"\xc1")), U, "c1")
+    case("flax: 500 levels", m(("w", a()), ("x", b"\x91" * 500 + b"\xc0")), H, None)
+    case("flax: 100,000 lists deep", m(("w", a()), ("x", b"\x91" * 100000 + b"\xc0")), U, "levels")
+    case("flax: 100,000 maps deep", m(("w", a()), ("x", b"\x81\xa1k" * 100000 + b"\xc0")), U, "levels")
+    case("flax: a key that is a map", m(("w", a()), (b"\x80", b"\xc0")), U, "no text")
+    case("flax: a key that is negative", m(("w", a()), (b"\xff", b"\xc0")), U, "no text")
+    case("flax: a key that is not UTF-8", m(("w", a()), (mp_text(b"\xed\xa0\x80"), b"\xc0")), U, "UTF-8")
+    case("flax: a key of 1 MB", m(("w", a()), ("k" * 10**6, b"\xc0")), U, "65536")
+    case("flax: an empty key", m(("w", a()), ("", a())), ANY, "+")
+    case("flax: the mark later", m(("w", a()), ("__msgpack_chunked_array__", b"\xc3")), U, "first key")
+    case("flax: the mark alone", m(("w", a()), ("x", m(("__msgpack_chunked_array__", b"\xc3")))), U, "a mark, a shape")
+    case("flax: chunks with more", m(("w", a()), ("x", mp_chunked([half, half], more=(("y", b"\xc0"),)))), U, "a mark")
+    case("flax: no chunks", m(("w", a()), ("x", mp_chunked([]))), U, "no chunks")
+    case("flax: a chunk missing", m(("w", a()), ("x", mp_chunked([half]))), U, "bytes of data")
+    case("flax: a chunk too many", m(("w", a()), ("x", mp_chunked([half] * 3))), U, "bytes of data")
+    case("flax: chunks of two types", m(("w", a()), ("x", mp_chunked([half, mp_array(b"\x91\x02", "int32", DATA[:8])]))), U,
+         "different types")
+    case("flax: a chunk that is no array", m(("w", a()), ("x", mp_chunked([half, b"\xc0"]))), U, "no array")
+    case("flax: a chunk that ends in an element", m(("w", a()), ("x", mp_chunked([mp_array(b"\x91\x01", data=DATA[:7]),
+         mp_array(b"\x91\x01", data=DATA[7:])]))), U, "middle of an element")
+    case("flax: 100,000 chunks of an element", m(("w", a()), ("x", mp_chunked([mp_array(b"\x91\x01", "int8", b"x")] * 100000,
+         shape=(b"\xce" + struct.pack(">I", 100000),)))), H, None)
+    case("flax: 200,000 arrays", m(*(("t%d" % i, mp_array(b"\x91\x01", "int8", b"x")) for i in range(200000))), H, None)
+    case("flax: 10^6 values", m(("w", a()), ("x", b"\xdd\x00\x0f\x42\x40" + b"\xc0" * 10**6)), H, None)
+
+
 # ---------------------------------------------------------------- running them
 
 
@@ -298,6 +385,8 @@ def fixtures():
         sources[name] = (HERE / "fixtures" / name).read_bytes()
         graph = [at for at in boundaries(sources[name]) if sources[name][at : at + 1] == b"\x3a"][0]
         whole.update((name, at) for at in boundaries(sources[name]) if at > graph)
+    for name in ("flax.msgpack", "flax-chunks.msgpack"):
+        sources[name] = (HERE / "fixtures" / name).read_bytes()
     return sources, whole
 
 
@@ -315,7 +404,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (mindspore, onnx):
+    for make in (mindspore, onnx, flax):
         make()
     if args.corpus:
         corpus(args.corpus)
