@@ -266,6 +266,8 @@ typedef struct todo {
     size_t sink_room;
     uint64_t left;  /* bytes not yet shared out */
     uint64_t steps; /* a get takes left / steps */
+    uint64_t begun; /* gets that have their size: the first `steps` of them share 3/4 */
+    uint64_t long_part;
 } todo;
 
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
@@ -289,10 +291,12 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
     return status;
 }
 
-/* Long parts first, shorter ones towards the end, so that all connections end together; whole
- * blocks, so that a kill loses less. */
-static uint64_t part_size(const todo *t) {
-    const uint64_t part = t->left / t->steps / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
+/* One long part for each connection, for every further request costs it a round trip; then shorter
+ * and shorter ones, so that all end together though some are slower; whole blocks, so that a kill
+ * loses less. */
+static uint64_t part_size(todo *t) {
+    const uint64_t wanted = t->begun++ < t->steps ? t->long_part : t->left / t->steps;
+    const uint64_t part = wanted / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
     return t->steps == 1 ? UINT64_MAX : part > SFT__STAGE_BLOCK ? part : SFT__STAGE_BLOCK;
 }
 
@@ -348,6 +352,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
 
     t->left = w->total - w->done;
     t->steps = connections == 1 ? 1 : (uint64_t)connections * PARTS_EACH;
+    t->long_part = t->left / 4 * 3 / t->steps;
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {
