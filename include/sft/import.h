@@ -89,8 +89,10 @@ typedef enum sft_import_dedup {
 /* GGUF: give F32 instead of raw blocks, where this library knows the type (docs/import.md); the others
  * stay bytes, with a note in the report. */
 #define SFT_IMPORT_DEQUANTIZE 16u
-/* Reserved: the whole tree of dicts, lists, tuples and scalars as JSON, metadata key "sft.tree". Has no
- * effect yet. */
+/* The whole tree of dicts, lists, tuples and scalars as JSON with tagged types in the metadata of file 0,
+ * key "sft.tree", in the form of docs/tree.md; without a key everything in the file is taken. What the
+ * form cannot hold (objects of other classes, quantised tensors) is SFT_E_UNSUPPORTED, or null with
+ * ALLOW_OPAQUE. Pickles alone; other formats have no such tree. */
 #define SFT_IMPORT_KEEP_TREE 32u
 
 typedef struct sft_import_options {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from importlib import import_module
 
 from ._core import SafetensorError, safe_open
@@ -25,6 +25,8 @@ KEY = "sft.tree"
 VERSION = 1
 MAX_DEPTH = 200
 TAG = "$"
+_DICTS = {dict: "dict", OrderedDict: "odict", Counter: "counter"}
+_CONTAINERS = (list, tuple, set, frozenset, *_DICTS)
 _EXACT = 1 << 53  # integers below this are exact in any JSON reader
 
 _MODULES = {
@@ -109,7 +111,7 @@ class _Encoder:
             return {TAG: "complex", "v": [repr(x.real), repr(x.imag)]}
         if kind is bytes:
             return {TAG: "bytes", "v": base64.b64encode(x).decode("ascii")}
-        if kind in (list, tuple, dict, OrderedDict, set, frozenset) or kind is self.torch_size:
+        if kind in _CONTAINERS or kind is self.torch_size:
             return self.container(x, kind, at)
         for framework, cls in self.kinds:
             if isinstance(x, cls):
@@ -132,7 +134,7 @@ class _Encoder:
             self.open.discard(id(x))
 
     def inner(self, x: Any, kind: type, at: _Where) -> Any:
-        if kind is dict or kind is OrderedDict:
+        if kind in _DICTS:
             if kind is dict and TAG not in x and all(type(k) is str for k in x):
                 return {k: self.value(v, at.child(k)) for k, v in x.items()}
             pairs = []
@@ -140,7 +142,7 @@ class _Encoder:
                 if type(k) not in (str, int, bool, float, bytes, tuple, type(None), frozenset):
                     raise TypeError(f"save_tree cannot keep a key of {type(k)} (at {at})")
                 pairs.append([self.value(k, at.child("key")), self.value(v, at.child(k))])
-            return {TAG: "dict" if kind is dict else "odict", "v": pairs}
+            return {TAG: _DICTS[kind], "v": pairs}
         items = [self.value(v, at.child(i)) for i, v in enumerate(x)]
         if kind is list:
             return items
@@ -259,8 +261,9 @@ class _Decoder:
             return _torch_dtype(v)
         if not isinstance(v, list):
             raise _bad(f"{tag!r} without a list")
-        if tag in ("dict", "odict"):
-            return self.pairs(v, depth, dict if tag == "dict" else OrderedDict)
+        for kind, name in _DICTS.items():
+            if tag == name:
+                return self.pairs(v, depth, kind)
         items = [self.value(item, depth + 1) for item in v]
         try:
             return _sequence(tag)(items)

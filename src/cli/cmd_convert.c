@@ -497,6 +497,8 @@ static const cli_opt options[] = {
                 "cut into files of at most this much data, with an index"),
     CLI_OPT_ARG(CLI_BYTES, "piece-size", 0, "SIZE",
                 "ckpt: tensors in pieces of at most this much (default and most: 512 MiB)"),
+    CLI_OPT_FLAG("tree", 0,
+                 "keep everything around the tensors, too: an optimizer's state comes back equal"),
     CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
     CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
@@ -515,7 +517,9 @@ const cli_command cli_cmd_convert = {
         "Several inputs become one output. A folder with "
         "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
         "the same shards with their index, in the folder OUT.\n\n"
-        "Of a nested checkpoint the weights are taken; --key chooses another part. Names of the "
+        "Of a nested checkpoint the weights are taken; --key chooses another part; --tree takes "
+        "everything and keeps dicts, lists and numbers in the metadata, where Python's load_tree "
+        "and a conversion back to PyTorch find them. Names of the "
         "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
         "stays behind. What is not understood is an error, or left out and listed with "
         "--allow-opaque. Nothing in a file is ever executed.\n\n"

@@ -19,7 +19,8 @@ void cli_import_options(const cli *c, sft_import_options *options, sft_limits *l
     options->key = cli_text(c, "key");
     options->flags = (cli_flag(c, "allow-opaque") ? SFT_IMPORT_ALLOW_OPAQUE : 0) |
                      (cli_flag(c, "no-crc") ? SFT_IMPORT_NO_CRC : 0) |
-                     (cli_flag(c, "dequantize") ? SFT_IMPORT_DEQUANTIZE : 0);
+                     (cli_flag(c, "dequantize") ? SFT_IMPORT_DEQUANTIZE : 0) |
+                     (cli_flag(c, "tree") ? SFT_IMPORT_KEEP_TREE : 0);
     for (uint32_t i = 0; dedup != NULL && i < sizeof rules / sizeof rules[0]; i++) {
         if (strcmp(dedup, rules[i]) == 0) {
             options->dedup = (sft_import_dedup)i;
@@ -91,7 +92,8 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     status = open_as(api, operand, source, &options, out, &report, err);
     *foreign = true;
     if (status == SFT_E_SCHEMA && format == SFT_IMPORT_PICKLE) {
-        /* two bytes said pickle, the rest does not: it is a damaged file of ours as well as of theirs */
+        /* two bytes said pickle, the rest does not: it is a damaged file of ours as well as of
+         * theirs */
         *foreign = false;
         *err = core_error;
         return core_status;

@@ -256,6 +256,29 @@ static sft_status write_files(sft__conversion *c, const char *output, uint32_t f
     return SFT_OK;
 }
 
+/* A tree in the metadata names tensors: all of its file must go on under their names, into one
+ * file. */
+static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count; k++) {
+        if (sft_catalog_metadata_find(c->catalogs[k], 0, "sft.tree", 8, NULL) == NULL ||
+            is_given(c, "sft.tree", 8)) {
+            continue;
+        }
+        size_t same = 0;
+        for (size_t i = 0; i < c->item_count; i++) {
+            const sft_import_item *item = &c->items[i];
+            same += item->catalog == c->catalogs[k] && item->name_len == item->tensor->name_len &&
+                    memcmp(item->name, item->tensor->name, item->name_len) == 0;
+        }
+        if (same != sft_catalog_count(c->catalogs[k]) || c->catalog_count != 1 || files != 1) {
+            return sft__fail(err, SFT_E_UNSUPPORTED,
+                             "the input has a tree (sft.tree), which names its tensors: convert it "
+                             "alone, into one file, without leaving out or renaming any");
+        }
+    }
+    return SFT_OK;
+}
+
 /* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
 sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
     sft__strmap map;
@@ -293,6 +316,7 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
     }
     SFT_TRY(sft__convert_names(c, err));
     const uint32_t files = cut_files(c);
+    SFT_TRY(trees_hold(c, files, err));
     c->result.files += files;
     for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
         c->options.planned(c->options.ctx, &c->items[i]);

@@ -11,6 +11,7 @@
 const sft__writer_row *const sft__export_writers[] = {
     &sft__writer_npz,
     &sft__writer_mindspore,
+    &sft__writer_torch,
     NULL,
 };
 
@@ -196,14 +197,15 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
     return SFT_OK;
 }
 
-static sft_status verify(sft__export *job, sft_error *err) {
+static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error *err) {
     sft_import_options o;
     sft_catalog *again;
 
     SFT_INIT(&o);
     o.allocator = job->options.allocator;
     o.dedup = SFT_DEDUP_KEEP;
-    SFT_TRY(sft_import_open(&again, job->path, &o, NULL, err));
+    SFT_TRY(row->reopen != NULL ? row->reopen(job, &again, err)
+                                : sft_import_open(&again, job->path, &o, NULL, err));
     const sft_status status = sft__convert_compare(&job->c, again, err);
     sft_catalog_close(again);
     return status;
@@ -216,7 +218,7 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
     }
     SFT_TRY(row->write(job, err));
     SFT_TRY(sft__output_commit(job->output, job->options.durability == SFT_DURABLE_FULL, err));
-    return (job->options.flags & SFT_CONVERT_VERIFY) != 0 ? verify(job, err) : SFT_OK;
+    return (job->options.flags & SFT_CONVERT_VERIFY) != 0 ? verify(job, row, err) : SFT_OK;
 }
 
 sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const char *path,

@@ -19,6 +19,7 @@ typedef struct sft__export {
     const char *path;
     sft__output *output; /* after sft__export_start */
     sft__arena arena;    /* scratch of the writer, freed at the end */
+    void *kept;          /* of the writer, for its reopen */
 } sft__export;
 
 typedef struct sft__writer_row {
@@ -30,11 +31,15 @@ typedef struct sft__writer_row {
     /* Lays out, sft__export_start with the size of the file, sft__export_copy, sft__export_put for
      * all the rest. Publishing is done behind it. */
     sft_status (*write)(sft__export *job, sft_error *err);
+    /* The output as a catalog that has the items' names, for comparing; NULL: sft_import_open does
+     * it. */
+    sft_status (*reopen)(sft__export *job, sft_catalog **out, sft_error *err);
 } sft__writer_row;
 
 extern const sft__writer_row *const sft__export_writers[]; /* ends with NULL */
 extern const sft__writer_row sft__writer_npz;
 extern const sft__writer_row sft__writer_mindspore;
+extern const sft__writer_row sft__writer_torch;
 
 /* ---------------------------------------------------------------- for writers */
 

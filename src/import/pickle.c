@@ -124,7 +124,13 @@ static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, boo
         }
     }
     if (known == SFT__G_DICT && count == 1 && first_type == SFT__PK_DICT) { /* Counter({...}) */
-        return sft__pm_push(m, &m->stack, first, err);
+        SFT_TRY(sft__pm_push_new(m, SFT__PK_DICT, &n, err));
+        sft__pk_iter it = sft__pk_begin(sft__pk_at(m->p, first));
+        uint32_t id;
+        while (sft__pk_next(&it, &id)) {
+            SFT_TRY(sft__pm_items_add(m, n, &id, 1, err));
+        }
+        return SFT_OK;
     }
     *made = false;
     return SFT_OK;
@@ -160,6 +166,10 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
         }
     }
     if (made) {
+        SFT_TRY(sft__pm_top(m, &args, err));
+        if (c->known != SFT__G_EVAL) {
+            sft__pk_at(m->p, args)->a = callable; /* which kind of dict, set, tuple it is */
+        }
         return SFT_OK;
     }
     SFT_TRY(sft__pm_push_new(m, SFT__PK_CALL, &n, err));

@@ -14,16 +14,17 @@
 
 typedef enum sft__pk_type {
     SFT__PK_NONE = 0,
-    SFT__PK_BOOL,   /* integer */
-    SFT__PK_INT,    /* integer */
-    SFT__PK_BIG,    /* text: two's complement, little-endian, count bytes (more than 8) */
-    SFT__PK_FLOAT,  /* real; from text (protocol 0): known = 1 and text */
-    SFT__PK_STR,    /* text, count bytes of UTF-8, perhaps with lone surrogates */
-    SFT__PK_BYTES,  /* count_at: absolute place in the source; size in a and b */
-    SFT__PK_LIST,   /* items */
+    SFT__PK_BOOL,  /* integer */
+    SFT__PK_INT,   /* integer */
+    SFT__PK_BIG,   /* text: two's complement, little-endian, count bytes (more than 8) */
+    SFT__PK_FLOAT, /* real; from text (protocol 0): known = 1 and text */
+    SFT__PK_STR,   /* text, count bytes of UTF-8, perhaps with lone surrogates */
+    SFT__PK_BYTES, /* count_at: absolute place in the source; size in a and b */
+    SFT__PK_LIST, /* items; here and in the next three a: what made it (OrderedDict, torch.Size), or
+                     0 */
     SFT__PK_TUPLE,  /* items */
     SFT__PK_DICT,   /* items: key, value, key, value ...; state: attributes, ignored */
-    SFT__PK_SET,    /* items */
+    SFT__PK_SET,    /* items; known: 1 if frozen */
     SFT__PK_GLOBAL, /* text "module.name", count bytes; a: bytes of module; known */
     SFT__PK_CALL,   /* a: what is called; b: arguments; state; items: what was appended or set */
     SFT__PK_PID     /* a: the persistent id */

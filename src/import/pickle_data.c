@@ -284,7 +284,9 @@ sft_status sft__op_dict(sft__machine *m, sft_error *err) {
 }
 
 sft_status sft__op_frozenset(sft__machine *m, sft_error *err) {
-    return marked(m, SFT__PK_SET, err);
+    SFT_TRY(marked(m, SFT__PK_SET, err));
+    sft__pk_at(m->p, m->stack.at[m->stack.count - 1])->known = 1;
+    return SFT_OK;
 }
 
 static sft_status tuple_of(sft__machine *m, size_t n, sft_error *err) {

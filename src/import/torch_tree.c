@@ -6,22 +6,9 @@
  */
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "import/torch.h"
+#include "import/torch_walk.h"
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { NAME_MAX = 65536, VISITS_MAX = 8 << 20 };
-
-/* node.colour while searching */
-enum { WHITE = 0, GREY = 1, BLACK = 2, ON_PATH = 3 };
-
-typedef struct leaf {
-    const char *name;
-    uint32_t name_len;
-    uint32_t order;
-    uint32_t kept; /* index of the leaf that this is another name of; itself */
-    sft__view view;
-} leaf;
 
 /* One node under way: its children are items, then arguments and state of records. */
 typedef struct step {
@@ -32,29 +19,15 @@ typedef struct step {
     sft__pk_iter it;
 } step;
 
-typedef struct walk {
-    sft__torch *t;
-    step *stack;
-    size_t depth;
-    size_t room;
-    char *name; /* path of the innermost node */
-    size_t name_room;
-    leaf *leaves;
-    size_t leaf_count;
-    size_t leaf_room;
-    uint64_t visits;
-    uint64_t others; /* leaves that are no tensors */
-} walk;
-
 static sft__pk_node *node(const walk *w, uint32_t id) {
     return sft__pk_at(w->t->p, id);
 }
 
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    if (++w->visits > VISITS_MAX) {
+    if (++w->visits > SFT__TREE_VISITS_MAX) {
         return sft__fail(err, SFT_E_LIMIT,
                          "pickle-expansion: the tree unfolds to more than %d objects",
-                         (int)VISITS_MAX);
+                         (int)SFT__TREE_VISITS_MAX);
     }
     if (!sft__grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1, sizeof *w->stack)) {
         return sft__fail_nomem(err, w->depth * sizeof *w->stack);
@@ -145,9 +118,10 @@ static sft_status find_holders(walk *w, uint32_t root, sft_error *err) {
 
 /* ---------------------------------------------------------------- names */
 
-static sft_status name_put(walk *w, size_t at, const char *text, size_t len, sft_error *err) {
-    if (at + len > NAME_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "torch-name: a name of more than %d bytes", NAME_MAX);
+sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err) {
+    if (at + len > SFT__TREE_NAME_MAX) {
+        return sft__fail(err, SFT_E_LIMIT, "torch-name: a name of more than %d bytes",
+                         SFT__TREE_NAME_MAX);
     }
     if (!sft__grow(w->t->job->allocator, &w->name, &w->name_room, at + len + 1, 1)) {
         return sft__fail_nomem(err, at + len + 1);
@@ -200,10 +174,10 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
                                   err, "torch-name: a key that is no text or integer");
     }
     if (len != 0) {
-        SFT_TRY(name_put(w, len, ".", 1, err));
+        SFT_TRY(sft__tree_name(w, len, ".", 1, err));
         len++;
     }
-    SFT_TRY(name_put(w, len, text, n, err));
+    SFT_TRY(sft__tree_name(w, len, text, n, err));
     *out = len + (uint32_t)n;
     return SFT_OK;
 }
@@ -224,13 +198,13 @@ static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__vie
 }
 
 /* A tensor: one leaf, or one for each of its parts. */
-static sft_status take_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) {
+sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) {
     sft__part parts[SFT__TORCH_PARTS];
     size_t count;
     sft_status status;
 
     if (len == 0) { /* the file is a tensor */
-        SFT_TRY(name_put(w, 0, "tensor", 6, err));
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
         len = 6;
     }
     status = sft__torch_eval(w->t, id, w->name, len, parts, &count, err);
@@ -242,7 +216,7 @@ static sft_status take_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err
     }
     for (size_t i = 0; i < count; i++) {
         const size_t more = strlen(parts[i].suffix);
-        SFT_TRY(name_put(w, len, parts[i].suffix, more, err));
+        SFT_TRY(sft__tree_name(w, len, parts[i].suffix, more, err));
         SFT_TRY(leaf_add(w, w->name, len + more, &parts[i].view, err));
     }
     return SFT_OK;
@@ -264,7 +238,7 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return SFT_OK;
     }
     if (sft__torch_is_tensor(w->t, child)) {
-        return take_tensor(w, child, len, err);
+        return sft__tree_tensor(w, child, len, err);
     }
     if (c->colour == ON_PATH) {
         return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
@@ -276,7 +250,7 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
 
 static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
     if (sft__torch_is_tensor(w->t, root)) {
-        return take_tensor(w, root, 0, err);
+        return sft__tree_tensor(w, root, 0, err);
     }
     if (node(w, root)->extra == 0) {
         return SFT_OK;
@@ -387,6 +361,9 @@ static uint32_t descend(walk *w, uint32_t id, const char **key) {
 static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err) {
     const char *key = w->t->job->options.key;
 
+    if (key == NULL && (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
+        key = ".";
+    }
     if (key == NULL) {
         *found = choose(w, root);
         return SFT_OK;
@@ -395,7 +372,7 @@ static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err
     if (strcmp(key, ".") == 0) {
         return SFT_OK;
     }
-    for (int depth = 0; *key != '\0' && depth < NAME_MAX; depth++) {
+    for (int depth = 0; *key != '\0' && depth < SFT__TREE_NAME_MAX; depth++) {
         const uint32_t next = descend(w, *found, &key);
         if (next == SFT__PK_NO) {
             return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
@@ -621,6 +598,12 @@ static sft_status tree(walk *w, sft_error *err) {
     SFT_TRY(find_holders(w, root, err));
     SFT_TRY(locate(w, root, &part, err));
     w->visits = 0;
+    if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
+        SFT_TRY(sft__tree_keep(w, part, err));
+        SFT_TRY(merge(w, err));
+        SFT_TRY(sft__tree_kept(w, err));
+        return emit_all(w, err);
+    }
     SFT_TRY(flatten(w, part, err));
     if (w->others != 0) {
         sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
@@ -638,10 +621,13 @@ sft_status sft__torch_tree(sft__torch *t, sft_error *err) {
 
     memset(&w, 0, sizeof w);
     w.t = t;
+    sft__buf_init(&w.json, a);
     const sft_status status = tree(&w, err != NULL ? err : &local);
     sft__free(a, w.stack, w.room * sizeof *w.stack);
     sft__free(a, w.name, w.name_room);
     sft__free(a, w.leaves, w.leaf_room * sizeof *w.leaves);
+    sft__free(a, w.mentions, w.mention_room * sizeof *w.mentions);
+    sft__buf_reset(&w.json);
     return status;
 }
 
