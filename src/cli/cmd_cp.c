@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 16, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
+enum { BLOCK_ELEMENTS = 1 << 17, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
 
 /* ---------------------------------------------------------------- copying */
 
