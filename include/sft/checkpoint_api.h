@@ -8,6 +8,7 @@
 
 #include <sft/checkpoint_open.h>
 #include <sft/job.h>
+#include <sft/names.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,6 +79,13 @@ typedef struct sft_checkpoint_api {
     const sft_resume_step *(*resume_chosen)(const sft_resume *);
     void (*resume_free)(sft_resume *);
     const sft_layout_set *(*checkpoint_layouts)(const sft_checkpoint *);
+    /* sft/names.h */
+    sft_status (*names_parse)(sft_names **, const char *, size_t, const sft_allocator *, sft_error *);
+    const char *(*names_shipped)(size_t, const char **);
+    const char *(*names_shipped_text)(const char *);
+    void (*names_free)(sft_names *);
+    sft_status (*names_apply)(sft_catalog **, const sft_catalog *, const sft_names *,
+                              const sft_names_options *, sft_names_result *, sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

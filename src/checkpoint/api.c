@@ -51,6 +51,11 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .resume_chosen = sft_resume_chosen,
         .resume_free = sft_resume_free,
         .checkpoint_layouts = sft_checkpoint_layouts,
+        .names_parse = sft_names_parse,
+        .names_shipped = sft_names_shipped,
+        .names_shipped_text = sft_names_shipped_text,
+        .names_free = sft_names_free,
+        .names_apply = sft_names_apply,
     };
     return &api;
 }

@@ -262,6 +262,49 @@ sft_status sft__assembly_whole(sft__assembly *a, size_t which, const sft_tensor 
     return SFT_OK;
 }
 
+sft_status sft__assembly_stack(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t index) {
+    const size_t rank = tensor->rank + (size_t)1;
+    for (uint32_t i = 0; i < tensor->piece_count; i++) {
+        const sft_piece *const p = &tensor->pieces[i];
+        uint64_t *numbers;
+        sft_piece *out;
+        SFT_TRY(push(a, rank, &out, &numbers));
+        SFT_TRY(source_index(a, which, p->source, &out->source));
+        out->offset = p->offset;
+        out->strides = p->strides;
+        numbers[0] = index;
+        numbers[rank] = 1;
+        numbers[2 * rank] = 0; /* one step only: never taken */
+        for (uint32_t d = 0; d < tensor->rank; d++) {
+            numbers[1 + d] = p->start != NULL ? p->start[d] : 0;
+            numbers[rank + 1 + d] = p->count != NULL ? p->count[d] : tensor->shape[d];
+            numbers[2 * rank + 1 + d] = p->strides != NULL ? (uint64_t)p->strides[d] : 0;
+        }
+    }
+    return SFT_OK;
+}
+
+sft_status sft__assembly_unstack(sft__assembly *a, size_t which, const sft_tensor *tensor,
+                                 uint64_t index) {
+    uint64_t from[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], to[SFT_LAYOUT_RANK];
+    const size_t rank = tensor->rank;
+    const size_t less = rank - 1;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        from[d] = d == 0 ? index : 0;
+        count[d] = d == 0 ? 1 : tensor->shape[d];
+        to[d] = 0;
+    }
+    SFT_TRY(sft__assembly_box(a, which, tensor, from, count, to));
+    uint64_t *const n = a->list.numbers;
+    for (size_t i = 0; i < a->list.count; i++) { /* each row of numbers moves towards the front */
+        for (size_t row = 0; row < 3; row++) {
+            memmove(n + i * 3 * less + row * less, n + i * 3 * rank + row * rank + 1, less * sizeof *n);
+        }
+    }
+    a->list.number_count = a->list.count * 3 * less;
+    return SFT_OK;
+}
+
 sft_status sft__assembly_run(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t first,
                              uint64_t n, const uint64_t *count, const uint64_t *to, uint32_t rank) {
     const sft_piece *const p = tensor->pieces;

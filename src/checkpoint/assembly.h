@@ -45,6 +45,10 @@ sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *t
                              const uint64_t *count, const uint64_t *to);
 /* All of it, as it is. */
 sft_status sft__assembly_whole(sft__assembly *a, size_t which, const sft_tensor *tensor);
+/* All of it as number `index` of a stack: a first dimension is put before its own. */
+sft_status sft__assembly_stack(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t index);
+/* Number `index` along its first dimension, without that dimension. The list must be empty before. */
+sft_status sft__assembly_unstack(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t index);
 /* Elements [first, first + n) in row-major order of a tensor that lies packed in one piece become a packed
  * box of `rank` dimensions at `to`. SFT_E_UNSUPPORTED for other tensors. */
 sft_status sft__assembly_run(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t first,

@@ -133,13 +133,13 @@ bool cli_batch_open(cli *c, const char *operand, sft_catalog **out) {
     sft_error err;
 
     if (layout == NULL) {
-        return cli_open(c, operand, 0, out);
+        return cli_open(c, operand, 0, out) && cli_names_use(c, operand, out);
     }
     if (open_cut(c, operand, layout, out, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
         return false;
     }
-    return true;
+    return cli_names_use(c, operand, out);
 }
 
 /* ---------------------------------------------------------------- telling */

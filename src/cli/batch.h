@@ -6,7 +6,7 @@
 #ifndef SFT_CLI_BATCH_H
 #define SFT_CLI_BATCH_H
 
-#include "ranks.h"
+#include "names.h"
 
 typedef struct cli_batch {
     cli *c;
@@ -58,7 +58,8 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
                     unsigned indent);
 
 #define CLI_BATCH_OPTIONS                                                                          \
-    CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
+    CLI_NAMES_OPTIONS,                                                                             \
+        CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
         CLI_OPT_ARG(CLI_TEXT, "task", 0, "K/N",                                                    \
                     "only share K of N, the same everywhere; the last one to end puts all in "     \
                     "place, or finish "                                                            \

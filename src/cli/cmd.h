@@ -152,6 +152,7 @@ struct cli {
     sft_control remote_control;
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
+    sft_catalog *unnamed; /* what --names was applied to */
 };
 
 /* ---------------------------------------------------------------- opt.c */

@@ -104,6 +104,8 @@ static sft_status lasting_layout(cli *c, sft_layout_set **out, sft_error *err) {
 }
 
 void cli_ranks_end(cli *c) {
+    sft_catalog_close(c->unnamed);
+    c->unnamed = NULL;
     for (size_t i = 0; i < c->layout_count; i++) {
         cli_ranks_api(NULL)->layout_set_free(c->layouts[i]);
     }

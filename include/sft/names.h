@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * sft/names.h - names of tensors from one convention to another, with the moves that go with them: rename,
+ * fuse and split (q, k, v into one matrix), stack and unstack (experts). In the library
+ * libsafetensors-checkpoint.
+ *
+ * Rules are a JSON text (docs/names.md), tried in order; the first that matches a name counts. Applying them
+ * copies nothing: the result is a catalog whose tensors have pieces in the files of the first. Every rule but
+ * "drop" works both ways, and there and back gives the same bytes.
+ *
+ * Caveats first. The catalog given must outlive the one that comes out. Only moves: nothing is cast,
+ * transposed or calculated. Aliases (other names of a tensor) are not carried over.
+ *
+ * Threads: rules are immutable and may be shared.
+ */
+#ifndef SFT_NAMES_H
+#define SFT_NAMES_H
+
+#include <sft/catalog.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sft_names sft_names;
+
+/* Errors: SFT_E_JSON, SFT_E_UTF8, SFT_E_DUPLICATE, SFT_E_SCHEMA (with the place in the text), SFT_E_LIMIT
+ * (above 1 MiB, or 4,096 rules). */
+SFT_API SFT_MUST_CHECK sft_status sft_names_parse(sft_names **out, const char *text, size_t size,
+                                                  const sft_allocator *allocator, sft_error *err);
+/* Rules that come with the library, by name: the i-th, or NULL past the end; *title may be NULL.
+ * Static. */
+SFT_API const char *sft_names_shipped(size_t index, const char **title);
+/* The text of shipped rules, or NULL. Static. */
+SFT_API const char *sft_names_shipped_text(const char *name);
+SFT_API void sft_names_free(sft_names *names); /* NULL is fine */
+
+/* A number that rules may ask for: "num_attention_heads". */
+typedef struct sft_names_value {
+    const char *name;
+    uint64_t value;
+} sft_names_value;
+
+typedef struct sft_names_options {
+    size_t struct_size;
+    const sft_open_options *open; /* allocator and limits of the result; NULL: defaults */
+    const sft_names_value *values;
+    size_t value_count;
+    const char *config; /* JSON whose plain numbers are values too ("values" come first); NULL: none */
+    size_t config_size;
+    uint32_t reverse; /* 1: from the names on the right to those on the left */
+    uint32_t reserved;
+} sft_names_options;
+
+/* What became of the tensors of the input. */
+typedef struct sft_names_result {
+    size_t struct_size;
+    uint64_t renamed;
+    uint64_t fused;   /* input tensors that became part of another */
+    uint64_t split;   /* input tensors that became several */
+    uint64_t kept;    /* no rule matched */
+    uint64_t dropped;
+} sft_names_result;
+
+/* Applies rules to a catalog. result may be NULL. Tensors come in the order of the first input tensor that
+ * each is made from. Metadata: that of the first file, "format" as the rules have it.
+ * Errors: SFT_E_NOT_FOUND (a tensor or number that a rule needs; or, where the rules say so, a name that no
+ * rule matches), SFT_E_SHAPE and SFT_E_DTYPE (tensors that cannot be fused or split so), SFT_E_DUPLICATE
+ * (two tensors get one name), SFT_E_SUBBYTE, SFT_E_LIMIT (above 2^20 boxes a tensor).
+ * Cost: O(tensors * rules), from headers alone. */
+SFT_API SFT_MUST_CHECK sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in,
+                                                  const sft_names *names,
+                                                  const sft_names_options *options,
+                                                  sft_names_result *result, sft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
