@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/names_apply.c - rules applied to a catalog: each tensor meets the first rule that matches its
- * name, and the rule says of which boxes of which tensors the new ones are made. Read checkpoint/names.h and
- * checkpoint/assembly.h first.
+ * checkpoint/names_apply.c - rules applied to a catalog: each tensor meets the first rule that
+ * matches its name, and the rule says of which boxes of which tensors the new ones are made. Read
+ * checkpoint/names.h and checkpoint/assembly.h first.
  */
 #include "base/checked.h"
 #include "base/error.h"
@@ -11,7 +11,7 @@
 #include "layout/jsontree.h"
 
 #define CONFIG_BUDGET (UINT64_C(64) << 20)
-#define MOST_BOXES (UINT64_C(1) << 20) /* of one tensor */
+#define MOST_BOXES    (UINT64_C(1) << 20) /* of one tensor */
 
 typedef struct applying {
     sft__assembly assembly;
@@ -38,8 +38,10 @@ static sft_status bad_shape(const applying *a, const sft_tensor *t, const char *
     return sft__fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
 }
 
-static sft_status about(const applying *a, const sft_tensor *t, sft_status status, const sft_error *why) {
-    return sft__fail_tensor(a->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", why->message);
+static sft_status about(const applying *a, const sft_tensor *t, sft_status status,
+                        const sft_error *why) {
+    return sft__fail_tensor(a->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s",
+                            why->message);
 }
 
 static sft_status groups_of(const applying *a, const sft__name_rule *rule, const sft_tensor *t,
@@ -60,8 +62,8 @@ static sft_status groups_of(const applying *a, const sft__name_rule *rule, const
 }
 
 /* Shares `total` in the rule's proportions. */
-static sft_status share(const applying *a, const sft__name_rule *rule, const sft_tensor *t, uint64_t total,
-                        sharing *s) {
+static sft_status share(const applying *a, const sft__name_rule *rule, const sft_tensor *t,
+                        uint64_t total, sharing *s) {
     uint64_t parts[SFT__NAME_MEMBERS];
     uint64_t sum = 0;
     sft_error why;
@@ -100,18 +102,21 @@ static sft_status check_rank(const applying *a, const sft__name_rule *rule, cons
     if (t->rank > SFT_LAYOUT_RANK - 1) {
         return bad_shape(a, t, "more dimensions than rules can move");
     }
-    return rule->dim < t->rank ? SFT_OK : bad_shape(a, t, "it lacks the dimension that is fused along");
+    return rule->dim < t->rank ? SFT_OK
+                               : bad_shape(a, t, "it lacks the dimension that is fused along");
 }
 
 /* The members of a fused tensor, of which the name of the first is known. */
-static sft_status find_members(applying *a, const sft__name_rule *rule, const sft__name_bound *bound,
-                               const sft_tensor *asked, const sft_tensor **members) {
+static sft_status find_members(applying *a, const sft__name_rule *rule,
+                               const sft__name_bound *bound, const sft_tensor *asked,
+                               const sft_tensor **members) {
     for (uint32_t i = 0; i < rule->from_count; i++) {
         SFT_TRY(sft__name_expand(&rule->from[i], &a->values, bound, &a->name, a->err));
         members[i] = sft_catalog_find(a->in, a->name.data, a->name.len);
         if (members[i] == NULL) {
-            return sft__fail_tensor(a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, asked->name, asked->name_len,
-                                    "the tensor that it is fused with is missing: %s", a->name.data);
+            return sft__fail_tensor(
+                a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, asked->name, asked->name_len,
+                "the tensor that it is fused with is missing: %s", a->name.data);
         }
     }
     return SFT_OK;
@@ -142,9 +147,8 @@ static sft_status check_members(const applying *a, const sft__name_rule *rule,
     return SFT_OK;
 }
 
-
-static sft_status move_box(applying *a, const sft_tensor *t, uint32_t dim, uint64_t from, uint64_t count,
-                           uint64_t to) {
+static sft_status move_box(applying *a, const sft_tensor *t, uint32_t dim, uint64_t from,
+                           uint64_t count, uint64_t to) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], target[SFT_LAYOUT_RANK];
     for (uint32_t d = 0; d < t->rank; d++) {
         start[d] = d == dim ? from : 0;
@@ -165,7 +169,8 @@ static uint64_t member_offset(const sharing *s, uint32_t member, uint64_t *step)
     return offset;
 }
 
-static sft_status add_as(applying *a, const sft_tensor *like, const uint64_t *shape, uint32_t rank) {
+static sft_status add_as(applying *a, const sft_tensor *like, const uint64_t *shape,
+                         uint32_t rank) {
     sft_tensor renamed = *like;
     renamed.name = a->name.data;
     renamed.name_len = a->name.len;
@@ -192,7 +197,8 @@ static sft_status fuse(applying *a, const sft__name_rule *rule, const sft__name_
         for (uint32_t i = 0; i < rule->from_count; i++) {
             if (members[i]->shape[rule->dim] % s.groups != 0 ||
                 (rule->part_count != 0 && members[i]->shape[rule->dim] != wanted.size[i])) {
-                return bad_shape(a, members[i], "its size is not in the proportion that the rule says");
+                return bad_shape(a, members[i],
+                                 "its size is not in the proportion that the rule says");
             }
         }
     }
@@ -256,7 +262,8 @@ static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name
         return sft_catalog_find(a->in, a->name.data, a->name.len) != NULL
                    ? SFT_OK
                    : sft__fail_tensor(a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, t->name, t->name_len,
-                                      "the tensor before it in the stack is missing: %s", a->name.data);
+                                      "the tensor before it in the stack is missing: %s",
+                                      a->name.data);
     }
     for (; at != NULL; *number += 1) {
         if (at->dtype != t->dtype || at->rank != t->rank ||
@@ -330,12 +337,13 @@ static sft_status matches(const applying *a, const sft__name_rule *rule, const s
                           sft__name_bound *bound, bool *yes) {
     *yes = false;
     if (a->reverse) {
-        return rule->kind == SFT__NAME_DROP
-                   ? SFT_OK
-                   : sft__name_match(&rule->to, &a->values, t->name, t->name_len, bound, yes, a->err);
+        return rule->kind == SFT__NAME_DROP ? SFT_OK
+                                            : sft__name_match(&rule->to, &a->values, t->name,
+                                                              t->name_len, bound, yes, a->err);
     }
     for (uint32_t i = 0; i < rule->from_count && !*yes; i++) {
-        SFT_TRY(sft__name_match(&rule->from[i], &a->values, t->name, t->name_len, bound, yes, a->err));
+        SFT_TRY(
+            sft__name_match(&rule->from[i], &a->values, t->name, t->name_len, bound, yes, a->err));
     }
     return SFT_OK;
 }
@@ -390,13 +398,15 @@ static sft_status take_all(applying *a) {
 
 static sft_status take_config(applying *a, const sft_names_options *options) {
     sft__jnode *root;
-    SFT_TRY(sft__jtree_parse(&root, &a->arena, options->config, options->config_size, "configuration", a->err));
+    SFT_TRY(sft__jtree_parse(&root, &a->arena, options->config, options->config_size,
+                             "configuration", a->err));
     a->values.config = root;
     return SFT_OK;
 }
 
 sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_names *names,
-                           const sft_names_options *options, sft_names_result *result, sft_error *err) {
+                           const sft_names_options *options, sft_names_result *result,
+                           sft_error *err) {
     const sft_open_options *const open = options != NULL ? options->open : NULL;
     applying a;
     *out = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/names_pattern.c - patterns of names: parsed, matched, filled in. No backtracking: a placeholder
- * ends where the literal behind it first stands, or where the name ends. Read checkpoint/names.h first.
+ * checkpoint/names_pattern.c - patterns of names: parsed, matched, filled in. No backtracking: a
+ * placeholder ends where the literal behind it first stands, or where the name ends. Read
+ * checkpoint/names.h first.
  */
 #include "base/checked.h"
 #include "base/error.h"
@@ -41,7 +42,8 @@ static sft_status slot_of(parser *p, const char *name, size_t len, bool any, uin
     for (uint32_t i = 0; i < s->count; i++) {
         if (s->len[i] == len && memcmp(s->name[i], name, len) == 0) {
             *slot = i;
-            return s->any[i] == any ? SFT_OK : wrong(p, "a placeholder is both a number and a text");
+            return s->any[i] == any ? SFT_OK
+                                    : wrong(p, "a placeholder is both a number and a text");
         }
     }
     if (s->count == SFT__NAME_SLOTS) {
@@ -132,8 +134,9 @@ static sft_status parse_part(parser *p, const char *text, size_t len, size_t *at
     return push_part(p, &part);
 }
 
-sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena, sft__name_slots *slots,
-                                   const char *text, size_t len, uint64_t offset, sft_error *err) {
+sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena,
+                                   sft__name_slots *slots, const char *text, size_t len,
+                                   uint64_t offset, sft_error *err) {
     parser p;
     memset(&p, 0, sizeof p);
     p.arena = arena;
@@ -163,15 +166,17 @@ sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena, sf
 
 /* ---------------------------------------------------------------- values */
 
-static sft_status value_of(const sft__name_values *values, const char *name, size_t len, uint64_t *value,
-                           sft_error *err) {
+static sft_status value_of(const sft__name_values *values, const char *name, size_t len,
+                           uint64_t *value, sft_error *err) {
     for (size_t i = 0; i < values->count; i++) {
-        if (strlen(values->values[i].name) == len && memcmp(values->values[i].name, name, len) == 0) {
+        if (strlen(values->values[i].name) == len &&
+            memcmp(values->values[i].name, name, len) == 0) {
             *value = values->values[i].value;
             return SFT_OK;
         }
     }
-    for (const sft__jnode *n = values->config != NULL ? values->config->first : NULL; n != NULL; n = n->next) {
+    for (const sft__jnode *n = values->config != NULL ? values->config->first : NULL; n != NULL;
+         n = n->next) {
         int64_t number;
         if (n->key != NULL && n->key_len == len && memcmp(n->key, name, len) == 0 &&
             sft__jtree_int(n, &number) && number > 0) {
@@ -208,8 +213,8 @@ static sft_status added(const sft__name_part *part, const sft__name_values *valu
 
 /* ---------------------------------------------------------------- matching */
 
-/* The length of the text that the placeholder `part` stands for, at `at`; 0: none. next: the literal behind
- * it, NULL at the end of the pattern. */
+/* The length of the text that the placeholder `part` stands for, at `at`; 0: none. next: the
+ * literal behind it, NULL at the end of the pattern. */
 static size_t extent_of(const sft__name_part *part, const sft__name_part *next, bool next_is_last,
                         const char *at, size_t len) {
     if (!part->any) {
@@ -246,8 +251,9 @@ static sft_status bind(const sft__name_part *part, const sft__name_values *value
         number = part->minus ? number + add : number - add;
     }
     if ((b->set & bit) != 0) {
-        *yes = *yes && (part->any ? b->len[part->slot] == len && memcmp(b->text[part->slot], text, len) == 0
-                                  : b->number[part->slot] == number);
+        *yes = *yes &&
+               (part->any ? b->len[part->slot] == len && memcmp(b->text[part->slot], text, len) == 0
+                          : b->number[part->slot] == number);
         return SFT_OK;
     }
     b->set |= bit;
@@ -298,7 +304,8 @@ sft_status sft__name_expand(const sft__name_pattern *pattern, const sft__name_va
             uint64_t add;
             SFT_TRY(added(part, values, &add, err));
             if (part->minus ? n < add : !sft__add64(n, add, &n)) {
-                return sft__fail(err, SFT_E_RANGE, "a number in a name that would be below 0, or too large");
+                return sft__fail(err, SFT_E_RANGE,
+                                 "a number in a name that would be below 0, or too large");
             }
             sft__buf_u64(out, part->minus ? n - add : n);
         }

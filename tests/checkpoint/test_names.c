@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of names: what rules say, what they do with tensors whose values count the elements, there and
- * back, and what is refused.
+ * Unit tests of names: what rules say, what they do with tensors whose values count the elements,
+ * there and back, and what is refused.
  */
 #include "unit/cm.h"
 
@@ -53,9 +53,11 @@ static model make(const wanted *list, size_t count) {
         tensors[t].data = data;
         tensors[t].nbytes = n * 4;
     }
-    assert_int_equal(sft_save_memory(NULL, 0, &size, tensors, count, &format, 1, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_save_memory(NULL, 0, &size, tensors, count, &format, 1, NULL, NULL),
+                     SFT_OK);
     m.bytes = malloc(size);
-    assert_int_equal(sft_save_memory(m.bytes, size, &size, tensors, count, &format, 1, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_save_memory(m.bytes, size, &size, tensors, count, &format, 1, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(sft_catalog_open_memory(&m.catalog, m.bytes, size, NULL, NULL), SFT_OK);
     for (size_t t = 0; t < count; t++) {
         free((void *)(uintptr_t)tensors[t].data);
@@ -72,10 +74,12 @@ static sft_names *rules(const char *text) {
     return names;
 }
 
-static sft_status apply(sft_catalog **out, const sft_catalog *in, const sft_names *names, uint32_t reverse,
-                        sft_names_result *result, sft_error *err) {
-    const sft_names_value values[] = {
-        {"num_attention_heads", HEADS}, {"num_key_value_heads", KV}, {"intermediate_size", FFN}, {"first", 8}};
+static sft_status apply(sft_catalog **out, const sft_catalog *in, const sft_names *names,
+                        uint32_t reverse, sft_names_result *result, sft_error *err) {
+    const sft_names_value values[] = {{"num_attention_heads", HEADS},
+                                      {"num_key_value_heads", KV},
+                                      {"intermediate_size", FFN},
+                                      {"first", 8}};
     sft_names_options o;
     SFT_INIT(&o);
     o.values = values;
@@ -130,10 +134,10 @@ static void assert_same(const sft_catalog *a, const sft_catalog *b) {
 
 static const wanted llama[] = {
     {"model.embed_tokens.weight", 7, HIDDEN},
-    {"model.layers.0.self_attn.q_proj.weight", HEADS * HEAD, HIDDEN},
+    {"model.layers.0.self_attn.q_proj.weight", HEADS *HEAD, HIDDEN},
     {"model.layers.0.self_attn.k_proj.weight", KV *HEAD, HIDDEN},
     {"model.layers.0.self_attn.v_proj.weight", KV *HEAD, HIDDEN},
-    {"model.layers.0.self_attn.q_proj.bias", HEADS * HEAD, 0},
+    {"model.layers.0.self_attn.q_proj.bias", HEADS *HEAD, 0},
     {"model.layers.0.self_attn.k_proj.bias", KV *HEAD, 0},
     {"model.layers.0.self_attn.v_proj.bias", KV *HEAD, 0},
     {"model.layers.0.self_attn.o_proj.weight", HIDDEN, HEADS *HEAD},
@@ -157,14 +161,21 @@ static model make_without_rotary(void) {
 }
 
 static void test_shipped_rename(void **state) {
-    static const char *const expected[] = {
-        "model.tok_embeddings.embedding_weight", "model.layers.0.attention.wq.weight",
-        "model.layers.0.attention.wk.weight", "model.layers.0.attention.wv.weight",
-        "model.layers.0.attention.wq.bias", "model.layers.0.attention.wk.bias",
-        "model.layers.0.attention.wv.bias", "model.layers.0.attention.wo.weight",
-        "model.layers.0.feed_forward.w1.weight", "model.layers.0.feed_forward.w3.weight",
-        "model.layers.0.feed_forward.w2.weight", "model.layers.0.attention_norm.weight",
-        "model.layers.0.ffn_norm.weight", "model.norm_out.weight", "lm_head.weight"};
+    static const char *const expected[] = {"model.tok_embeddings.embedding_weight",
+                                           "model.layers.0.attention.wq.weight",
+                                           "model.layers.0.attention.wk.weight",
+                                           "model.layers.0.attention.wv.weight",
+                                           "model.layers.0.attention.wq.bias",
+                                           "model.layers.0.attention.wk.bias",
+                                           "model.layers.0.attention.wv.bias",
+                                           "model.layers.0.attention.wo.weight",
+                                           "model.layers.0.feed_forward.w1.weight",
+                                           "model.layers.0.feed_forward.w3.weight",
+                                           "model.layers.0.feed_forward.w2.weight",
+                                           "model.layers.0.attention_norm.weight",
+                                           "model.layers.0.ffn_norm.weight",
+                                           "model.norm_out.weight",
+                                           "lm_head.weight"};
     model m = make(llama, LLAMA);
     model plain = make_without_rotary();
     sft_names_result r;
@@ -178,7 +189,8 @@ static void test_shipped_rename(void **state) {
     assert_int_equal(r.dropped, 1);
     size_t len;
     assert_string_equal(sft_catalog_metadata_find(ms, 0, "format", 6, &len), "ms");
-    sft_catalog *const there = applied(plain.catalog, sft_names_shipped_text("qwen2-mindformers"), 0, &r);
+    sft_catalog *const there =
+        applied(plain.catalog, sft_names_shipped_text("qwen2-mindformers"), 0, &r);
     sft_catalog *const back = applied(there, sft_names_shipped_text("qwen2-mindformers"), 1, &r);
     assert_same(plain.catalog, back);
     assert_string_equal(sft_catalog_metadata_find(back, 0, "format", 6, &len), "pt");
@@ -209,7 +221,8 @@ static void test_shipped_fused(void **state) {
     model m = make_without_rotary();
     sft_names_result r;
     (void)state;
-    sft_catalog *const ms = applied(m.catalog, sft_names_shipped_text("llama-mindformers-fused"), 0, &r);
+    sft_catalog *const ms =
+        applied(m.catalog, sft_names_shipped_text("llama-mindformers-fused"), 0, &r);
     int32_t *w = values_of(ms, "model.layers.0.attention.w_qkv.weight", rows, HIDDEN);
     int32_t *b = values_of(ms, "model.layers.0.attention.w_qkv.bias", rows, 0);
     for (uint32_t row = 0; row < rows; row++) {
@@ -236,9 +249,10 @@ static void test_shipped_fused(void **state) {
 
 static void test_numbers_from_a_configuration(void **state) {
     static const char *const config[] = {
-        "{\"num_attention_heads\": 4, \"rope\": {\"num_key_value_heads\": 7}, \"num_key_value_heads\": 2, "
+        "{\"num_attention_heads\": 4, \"rope\": {\"num_key_value_heads\": 7}, "
+        "\"num_key_value_heads\": 2, "
         "\"intermediate_size\": 6}",
-        "{\"num_attention_heads\": 4, \"intermediate_size\": 6.0}", "{"};
+        "{\"num_attention_heads\": 4, \"intermediate_size\": 6}", "{"};
     model m = make_without_rotary();
     sft_names *const names = rules(sft_names_shipped_text("llama-mindformers-fused"));
     sft_names_result r;
@@ -246,7 +260,8 @@ static void test_numbers_from_a_configuration(void **state) {
     sft_catalog *c;
     sft_error err;
     (void)state;
-    sft_catalog *const by_values = applied(m.catalog, sft_names_shipped_text("llama-mindformers-fused"), 0, &r);
+    sft_catalog *const by_values =
+        applied(m.catalog, sft_names_shipped_text("llama-mindformers-fused"), 0, &r);
     SFT_INIT(&o);
     o.config = config[0];
     o.config_size = strlen(config[0]);
@@ -282,8 +297,10 @@ static void test_every_shipped_text_parses(void **state) {
 #define RULES(text) "{\"format\":\"safetensors.names/1\",\"rules\":[" text "]}"
 
 static void test_stack(void **state) {
-    static const wanted list[] = {{"l.0.e.1.w", 2, 3}, {"l.0.e.0.w", 2, 3}, {"l.0.e.2.w", 2, 3}, {"x", 1, 0}};
-    static const char text[] = RULES("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
+    static const wanted list[] = {
+        {"l.0.e.1.w", 2, 3}, {"l.0.e.0.w", 2, 3}, {"l.0.e.2.w", 2, 3}, {"x", 1, 0}};
+    static const char text[] =
+        RULES("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
     static const int32_t order[] = {1, 0, 2};
     model m = make(list, 4);
     sft_names_result r;
@@ -307,11 +324,12 @@ static void test_stack(void **state) {
     drop(&m);
 }
 
-/* Layers of a pipeline stage get the numbers that they have in the whole, and back; a stage's prefix goes. */
+/* Layers of a pipeline stage get the numbers that they have in the whole, and back; a stage's
+ * prefix goes. */
 static void test_offsets(void **state) {
     static const wanted list[] = {{"1-m.0.w", 1, 0}, {"1-m.11.w", 2, 0}, {"1-tail", 3, 0}};
-    static const char text[] =
-        RULES("{\"from\":\"{s}-m.{i}.w\",\"to\":\"{s}/m.{i+first}.w\"},{\"from\":\"1-{r*}\",\"to\":\"{r*}\"}");
+    static const char text[] = RULES("{\"from\":\"{s}-m.{i}.w\",\"to\":\"{s}/"
+                                     "m.{i+first}.w\"},{\"from\":\"1-{r*}\",\"to\":\"{r*}\"}");
     model m = make(list, 3);
     sft_names_result r;
     (void)state;
@@ -361,7 +379,8 @@ static void test_refused_texts(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         sft_names *names;
         sft_error err;
-        const sft_status status = sft_names_parse(&names, bad[i].text, strlen(bad[i].text), NULL, &err);
+        const sft_status status =
+            sft_names_parse(&names, bad[i].text, strlen(bad[i].text), NULL, &err);
         if (status != bad[i].status) {
             fail_msg("%s: %s (%s)", bad[i].text, sft_status_name(status), err.message);
         }
@@ -371,7 +390,8 @@ static void test_refused_texts(void **state) {
 }
 
 static void test_refused_tensors(void **state) {
-    static const wanted list[] = {{"a", 4, 3}, {"b", 2, 3}, {"c", 2, 2}, {"e.0", 2, 0}, {"e.1", 3, 0}, {"f.1", 1, 0}};
+    static const wanted list[] = {{"a", 4, 3},   {"b", 2, 3},   {"c", 2, 2},
+                                  {"e.0", 2, 0}, {"e.1", 3, 0}, {"f.1", 1, 0}};
     static const struct {
         const char *text;
         sft_status status;
@@ -385,13 +405,15 @@ static void test_refused_tensors(void **state) {
         {RULES("{\"from\":[\"a\",\"b\"],\"to\":\"q\",\"parts\":[1,1]}"), SFT_E_SHAPE, 0, "a"},
         {RULES("{\"from\":[\"a\",\"b\"],\"to\":\"q\",\"parts\":[5,1]}"), SFT_E_SHAPE, 0, "a"},
         {RULES("{\"from\":[\"a\",\"b\"],\"to\":\"q\",\"groups\":4}"), SFT_E_SHAPE, 0, "b"},
-        {RULES("{\"from\":[\"a\",\"b\"],\"to\":\"q\",\"groups\":\"none\"}"), SFT_E_NOT_FOUND, 0, "a"},
+        {RULES("{\"from\":[\"a\",\"b\"],\"to\":\"q\",\"groups\":\"none\"}"), SFT_E_NOT_FOUND, 0,
+         "a"},
         {RULES("{\"from\":[\"x\",\"y\",\"z\"],\"to\":\"a\"}"), SFT_E_SHAPE, 1, "a"},
         {RULES("{\"from\":[\"x\",\"y\"],\"to\":\"a\",\"groups\":2000000}"), SFT_E_LIMIT, 1, "a"},
         {RULES("{\"from\":\"a\",\"to\":\"b\"}"), SFT_E_DUPLICATE, 0, "b"},
         {RULES("{\"from\":\"e.{i}\",\"to\":\"e\",\"stack\":\"i\"}"), SFT_E_SHAPE, 0, "e.1"},
         {RULES("{\"from\":\"f.{i}\",\"to\":\"f\",\"stack\":\"i\"}"), SFT_E_NOT_FOUND, 0, "f.1"},
-        {"{\"format\":\"safetensors.names/1\",\"rules\":[],\"otherwise\":\"error\"}", SFT_E_NOT_FOUND, 0, "a"},
+        {"{\"format\":\"safetensors.names/1\",\"rules\":[],\"otherwise\":\"error\"}",
+         SFT_E_NOT_FOUND, 0, "a"},
     };
     model m = make(list, 6);
     (void)state;
@@ -418,7 +440,8 @@ static void test_starved(void **state) {
     model m = make_without_rotary();
     (void)state;
     for (; status == SFT_E_NOMEM; runs++) {
-        const sft_names_value values[] = {{"num_attention_heads", HEADS}, {"num_key_value_heads", KV},
+        const sft_names_value values[] = {{"num_attention_heads", HEADS},
+                                          {"num_key_value_heads", KV},
                                           {"intermediate_size", FFN}};
         sft_names *names = NULL;
         sft_catalog *out = NULL;
@@ -447,10 +470,15 @@ static void test_starved(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped_rename),  cmocka_unit_test(test_shipped_fused),
-        cmocka_unit_test(test_every_shipped_text_parses), cmocka_unit_test(test_stack), cmocka_unit_test(test_numbers_from_a_configuration),
-        cmocka_unit_test(test_offsets),         cmocka_unit_test(test_refused_texts),
-        cmocka_unit_test(test_refused_tensors), cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_shipped_rename),
+        cmocka_unit_test(test_shipped_fused),
+        cmocka_unit_test(test_every_shipped_text_parses),
+        cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_numbers_from_a_configuration),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_refused_texts),
+        cmocka_unit_test(test_refused_tensors),
+        cmocka_unit_test(test_starved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
