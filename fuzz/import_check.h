@@ -63,7 +63,8 @@ static void check_file(const uint8_t *data, size_t size) {
     int opaque;
 
     check_open(data, size, 0, &strict);
-    check_open(data, size, SFT_IMPORT_ALLOW_OPAQUE | SFT_IMPORT_NO_CRC, &opaque);
+    check_open(data, size, SFT_IMPORT_ALLOW_OPAQUE | SFT_IMPORT_NO_CRC | SFT_IMPORT_DEQUANTIZE,
+               &opaque);
     CHECK(!strict || opaque);
     SFT_INIT(&options);
     options.memory_bytes = 32 << 20;

@@ -10,6 +10,7 @@
 
 const sft__writer_row *const sft__export_writers[] = {
     &sft__writer_npz,
+    &sft__writer_gguf,
     &sft__writer_mindspore,
     &sft__writer_torch,
     NULL,

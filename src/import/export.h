@@ -38,6 +38,7 @@ typedef struct sft__writer_row {
 
 extern const sft__writer_row *const sft__export_writers[]; /* ends with NULL */
 extern const sft__writer_row sft__writer_npz;
+extern const sft__writer_row sft__writer_gguf;
 extern const sft__writer_row sft__writer_mindspore;
 extern const sft__writer_row sft__writer_torch;
 

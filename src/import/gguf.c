@@ -90,7 +90,7 @@ static sft_status place(sft__gguf_in *g, info *infos, size_t count, uint64_t sta
         }
         if (!sft__add64(t->offset, start, &t->offset) || !sft__add64(t->offset, t->nbytes, &stop) ||
             stop > g->end) {
-            return sft__fail_tensor(err, SFT_E_TRUNCATED, t->offset, t->name, t->name_len,
+            return sft__fail_tensor(err, SFT_E_SCHEMA, t->offset, t->name, t->name_len,
                                     "gguf-offset: %llu bytes are needed there, the file has %llu",
                                     (unsigned long long)t->nbytes, (unsigned long long)g->end);
         }

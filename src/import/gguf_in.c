@@ -15,7 +15,7 @@ enum { WINDOW = 65536, DESCRIPTION_MAX = 100000000 };
 /* ---------------------------------------------------------------- bytes */
 
 static sft_status ended(const sft__gguf_in *g, uint64_t need, sft_error *err) {
-    return sft__fail_at(err, SFT_E_TRUNCATED, g->at,
+    return sft__fail_at(err, SFT_E_SCHEMA, g->at,
                         "gguf-end: %llu bytes are needed here, the file ends after %llu",
                         (unsigned long long)need, (unsigned long long)(g->end - g->at));
 }

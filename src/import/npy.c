@@ -316,7 +316,7 @@ static sft_status count_bytes(const reading *r, const header *h, const sft_dtype
                                 "npy-header: the shape overflows 64 bits");
     }
     if (nbytes > r->end - r->data) {
-        return sft__fail_tensor(err, SFT_E_TRUNCATED, r->data, r->name, r->name_len,
+        return sft__fail_tensor(err, SFT_E_SIZE, r->data, r->name, r->name_len,
                                 "npy-size: the shape needs %llu bytes, %llu are there",
                                 (unsigned long long)nbytes, (unsigned long long)(r->end - r->data));
     }

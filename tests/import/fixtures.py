@@ -47,7 +47,9 @@ def main():
                     faults += 1
                 continue
             out = pathlib.Path(folder) / "out.safetensors"
-            r = subprocess.run([tool, "convert", here / name, "-o", out, "-f", "-q", "--verify"], capture_output=True)
+            name, *extra = name.split(" ")  # a file, and options of the conversion
+            r = subprocess.run([tool, "convert", here / name, "-o", out, "-f", "-q", "--verify", *extra],
+                               capture_output=True)
             if r.returncode != 0:
                 print("FAULT", name, r.stderr.decode())
                 faults += 1
