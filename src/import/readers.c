@@ -80,6 +80,17 @@ static bool is_capnp(const sft__probe *p) {
            p->head[table + 3] == 0 && sft__load_le64(p->head + table) != 0;
 }
 
+/* A tensor as Paddle's static graphs have it: version 0, no levels, version 0, a TensorDesc. */
+static bool is_paddle(const sft__probe *p) {
+    if (p->head_len < 24) {
+        return false;
+    }
+    const uint32_t desc = sft__load_le32(p->head + 16);
+    return sft__load_le32(p->head) == 0 && sft__load_le64(p->head + 4) == 0 &&
+           sft__load_le32(p->head + 12) == 0 && desc >= 2 && desc < 1024 && p->size - 20 >= desc &&
+           p->head[20] == 0x08 && p->head[21] < 64 && (desc == 2 || p->head[22] == 0x10);
+}
+
 static bool is_html(const sft__probe *p) {
     static const char *const starts[] = {"<!doctype html", "<html", "<?xml"};
     size_t at = 0;
@@ -112,6 +123,12 @@ const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
     if (is_html(probe)) {
         *format = SFT_IMPORT_OTHER;
         return "a web page: the download link gave an error or a login page instead of the file";
+    }
+    if (is_paddle(probe)) {
+        *format = SFT_IMPORT_OTHER;
+        return "tensors of a static graph of Paddle (.pdiparams), whose names are in the model "
+               "file: "
+               "save a state dict (.pdparams)";
     }
     if (is_capnp(probe)) {
         *format = SFT_IMPORT_CAPNP;

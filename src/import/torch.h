@@ -56,6 +56,7 @@ typedef struct sft__torch {
     size_t storage_room;
     sft__strmap keys;
     bool big_endian;
+    bool paddle; /* uint16 of numpy means bfloat16 */
     uint64_t storage_bytes; /* of all that the container holds, for the unused ones */
 } sft__torch;
 
@@ -82,6 +83,13 @@ sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *
 /* torch_numpy.c: an array that numpy pickled. */
 sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err);
 bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call);
+
+/* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors, and the
+ * slices none; the bytes of an array that are text (low, high, first, source, data are filled in). */
+bool sft__paddle_is_dict(const sft__torch *t, uint32_t id);
+sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err);
+sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
+                              sft_error *err);
 
 /* Numbers of a tuple or list, each an integer of 0 or more. */
 sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint64_t **numbers,

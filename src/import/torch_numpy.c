@@ -65,11 +65,20 @@ static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fo
     SFT_TRY(np_dtype(t, dtype, &v->dtype, &v->swap, err));
     SFT_TRY(sft__torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
-    if (bytes->type != SFT__PK_BYTES) {
+    if (t->paddle && v->dtype->id == SFT_U16) {
+        v->dtype = sft_dtype_get(SFT_BF16); /* Paddle has no other use for it */
+    }
+    if (bytes->type == SFT__PK_BYTES) {
+        v->data = t->p->source;
+        v->source = t->p->source_index;
+        v->low = v->first = bytes->u.at;
+        v->high = bytes->u.at + sft__pk_bytes(bytes); /* the machine skipped it inside the stream */
+    } else if (bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) {
+        SFT_TRY(sft__paddle_latin1(t, bytes, v, err)); /* how protocol 2 has bytes */
+    } else {
         return sft__fail(
             err, SFT_E_UNSUPPORTED,
-            "numpy-pickle: the array's data is not stored as bytes (protocol 2 text or "
-            "a list of objects)");
+            "numpy-pickle: the array's data is not stored as bytes (a list of objects)");
     }
     size = v->dtype->block_bytes;
     for (uint32_t k = 0; k < v->rank; k++) {
@@ -82,16 +91,11 @@ static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fo
             return bad(err, "the size of an array overflows");
         }
     }
-    if (size != sft__pk_bytes(bytes)) {
-        return sft__fail_at(err, SFT_E_SIZE, bytes->u.at,
+    if (size != v->high - v->low) {
+        return sft__fail_at(err, SFT_E_SIZE, v->low,
                             "numpy-pickle: an array of %llu bytes has %llu bytes of data",
-                            (unsigned long long)size, (unsigned long long)sft__pk_bytes(bytes));
+                            (unsigned long long)size, (unsigned long long)(v->high - v->low));
     }
-    v->data = t->p->source;
-    v->source = t->p->source_index;
-    v->low = bytes->u.at;
-    v->first = bytes->u.at;
-    v->high = bytes->u.at + size; /* the pickle machine skipped it inside the stream */
     return SFT_OK;
 }
 

@@ -141,6 +141,14 @@ static bool is_module_part(const sft__pk_node *key) {
     return false;
 }
 
+/* How Paddle pickles a tensor outside a state dict: (name, array). */
+static bool is_paddle_pair(const walk *w, uint32_t id) {
+    const sft__pk_node *n = node(w, id);
+    return w->t->job->format == SFT_IMPORT_PICKLE && n->type == SFT__PK_TUPLE && n->count == 2 &&
+           node(w, sft__pk_item(w->t->p, id, 0))->type == SFT__PK_STR &&
+           sft__torch_is_array(w->t, node(w, sft__pk_item(w->t->p, id, 1)));
+}
+
 /* The name of a child below w->name[0, len): its length goes to *out. *good false: left out, told.
  */
 static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len, uint32_t *out,
@@ -153,7 +161,7 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
 
     *good = true;
     *out = len;
-    if (parent->type == SFT__PK_CALL) {
+    if (parent->type == SFT__PK_CALL || is_paddle_pair(w, s->id)) {
         return SFT_OK; /* a record's parts follow its own name */
     }
     if (parent->type != SFT__PK_DICT) {
@@ -238,7 +246,11 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return SFT_OK;
     }
     if (sft__torch_is_tensor(w->t, child)) {
-        return sft__tree_tensor(w, child, len, err);
+        const bool paddle = w->t->paddle;
+        w->t->paddle = paddle || is_paddle_pair(w, s.id);
+        const sft_status status = sft__tree_tensor(w, child, len, err);
+        w->t->paddle = paddle;
+        return status;
     }
     if (c->colour == ON_PATH) {
         return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
@@ -598,11 +610,15 @@ static sft_status tree(walk *w, sft_error *err) {
     SFT_TRY(find_holders(w, root, err));
     SFT_TRY(locate(w, root, &part, err));
     w->visits = 0;
+    w->t->paddle = w->t->job->format == SFT_IMPORT_PICKLE && sft__paddle_is_dict(w->t, part);
     if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
         SFT_TRY(sft__tree_keep(w, part, err));
         SFT_TRY(merge(w, err));
         SFT_TRY(sft__tree_kept(w, err));
         return emit_all(w, err);
+    }
+    if (w->t->paddle) {
+        SFT_TRY(sft__paddle_slices(w->t, part, err));
     }
     SFT_TRY(flatten(w, part, err));
     if (w->others != 0) {

@@ -41,8 +41,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, want in wanted.items():
             if "refused" in want:
-                r = subprocess.run([tool, "ls", here / name], capture_output=True, text=True)
-                if r.returncode == 0 or want["refused"] not in r.stderr:
+                none = pathlib.Path(folder) / "none.safetensors"
+                r = subprocess.run([tool, "convert", here / name, "-o", none], capture_output=True, text=True)
+                if r.returncode == 0 or want["refused"] not in r.stderr or none.exists():
                     print("FAULT", name, "is not refused:", r.stdout, r.stderr)
                     faults += 1
                 continue

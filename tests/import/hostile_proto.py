@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_proto.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for the formats that are read by lengths:
-MindSpore, ONNX (with files beside it), Flax. --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
+MindSpore, ONNX (with files beside it), Flax; and Paddle's pickles. --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
 import argparse
 import os
 import pathlib
@@ -355,6 +355,62 @@ def flax():
     case("flax: 10^6 values", m(("w", a()), ("x", b"\xdd\x00\x0f\x42\x40" + b"\xc0" * 10**6)), H, None)
 
 
+# ---------------------------------------------------------------- Paddle
+
+
+def pd_array(values, shape=None, kind="f4", raw=None):
+    """What numpy pickles with protocol 3."""
+    data = struct.pack("<%df" % len(values), *values) if raw is None else raw
+    shape = (len(values),) if shape is None else shape
+    return (b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n" + hostile.numbers((0,)) + b"C\x01btR(K\x01" +
+            hostile.numbers(shape) + b"cnumpy\ndtype\n(" + hostile.text(kind) + b"\x89\x88tR(K\x03" + hostile.text("<") +
+            b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89" + b"B" + struct.pack("<I", len(data)) + data + b"tb")
+
+
+def pd_dict(*pairs):
+    return b"}(" + b"".join((hostile.text(k) if isinstance(k, str) else k) + v for k, v in pairs) + b"u"
+
+
+def pd_big(parts, info):
+    return b"\x80\x03" + pd_dict(*parts, ("UnpackBigParamInfor@@", info)) + b"."
+
+
+def pd_info(*slices, shape=(2, 2), name="w"):
+    listing = b"](" + b"".join(hostile.text(s) if isinstance(s, str) else s for s in slices) + b"e"
+    return pd_dict((name, pd_dict(("OriginShape", hostile.numbers(shape)), ("slices", listing))))
+
+
+def paddle():
+    """The tool tells the core's error for a pickle that is damaged, so ANY; scan tells the reason."""
+    half = pd_array([1, 2])
+    two = (("w@@.0", half), ("w@@.1", half))
+    case("paddle: good", b"\x80\x03" + pd_dict(("w", half)) + b".", H, None)
+    case("paddle: slices", pd_big(two, pd_info("w@@.0", "w@@.1")), H, None)
+    case("paddle: a slice missing", pd_big(two, pd_info("w@@.0", "w@@.2")), U, ANY)
+    case("paddle: a slice left over", pd_big(two, pd_info("w@@.0", shape=(2,))), H, None)
+    case("paddle: a slice twice", pd_big(two, pd_info("w@@.0", "w@@.0")), U, ANY)
+    case("paddle: slices too few", pd_big(two, pd_info("w@@.0")), U, "bytes of data")
+    case("paddle: slices of a number", pd_big(two, pd_info(b"K\x05")), U, ANY)
+    case("paddle: slices of dicts", pd_big((("w@@.0", b"}"),), pd_info("w@@.0")), U, ANY)
+    case("paddle: no slices", pd_big(two, pd_info()), U, ANY)
+    case("paddle: slices of two types", pd_big((("w@@.0", half), ("w@@.1", pd_array([], (2,), "i4", DATA[:8]))),
+         pd_info("w@@.0", "w@@.1")), U, ANY)
+    case("paddle: slices of a matrix", pd_big((("w@@.0", pd_array([1, 2], (1, 2))),), pd_info("w@@.0", shape=(2,))), U, ANY)
+    case("paddle: slices, shape negative", pd_big(two, pd_info("w@@.0", "w@@.1", shape=(-2, -2))), U, ANY)
+    case("paddle: slices, shape overflows", pd_big(two, pd_info("w@@.0", "w@@.1", shape=(1 << 62, 1 << 62))), U, "overflows")
+    case("paddle: slices of a parameter that is there", pd_big((*two, ("w", half)), pd_info("w@@.0", "w@@.1")), U, "twice")
+    case("paddle: the list of slices is a number", pd_big(two, b"K\x01"), U, ANY)
+    case("paddle: a parameter is a number", pd_big(two, pd_dict(("w", b"K\x01"))), U, ANY)
+    text = half.replace(b"B\x08\0\0\0" + struct.pack("<2f", 1, 2),
+                        b"c_codecs\nencode\n(" + hostile.text("\0\0\x80?\0\0\0@") + hostile.text("latin1") + b"tR")
+    case("paddle: bytes as text", b"\x80\x02" + pd_dict(("w", text)) + b".", H, None)
+    case("paddle: text that is not Latin-1", b"\x80\x02" + pd_dict(("w", text.replace(b"\xc2\x80", b"\xc4\x80"))) + b".", U, ANY)
+    case("paddle: text of another code", b"\x80\x02" + pd_dict(("w", text.replace(b"latin1", b"utf-16"))) + b".", U, ANY)
+    case("paddle: text too short", b"\x80\x02" + pd_dict(("w", text.replace(b"X\x09", b"X\x08").replace(b"\0@X", b"@X"))) +
+         b".", ANY, "+")
+    case("paddle: a pair", b"\x80\x03" + hostile.text("n") + half + b"\x86.", H, None)
+
+
 # ---------------------------------------------------------------- running them
 
 
@@ -385,7 +441,7 @@ def fixtures():
         sources[name] = (HERE / "fixtures" / name).read_bytes()
         graph = [at for at in boundaries(sources[name]) if sources[name][at : at + 1] == b"\x3a"][0]
         whole.update((name, at) for at in boundaries(sources[name]) if at > graph)
-    for name in ("flax.msgpack", "flax-chunks.msgpack"):
+    for name in ("flax.msgpack", "flax-chunks.msgpack", "paddle-slices2.pdparams", "paddle-object.pdparams"):
         sources[name] = (HERE / "fixtures" / name).read_bytes()
     return sources, whole
 
@@ -404,7 +460,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (mindspore, onnx, flax):
+    for make in (mindspore, onnx, flax, paddle):
         make()
     if args.corpus:
         corpus(args.corpus)
