@@ -3,7 +3,7 @@
  * import/source_inflate.c - deflated members of archives as sequential sources, and CRC-32. All
  * members of a catalog share a few inflaters with a short history each, so that memory does not
  * depend on how many members there are, and readers that run a little behind each other do not
- * start anew. The only file that knows zlib. Read first: import.h.
+ * start anew. Only this file and crc32.c know zlib. Read first: import.h.
  */
 #include "base/checked.h"
 #include "base/thread.h"
@@ -49,10 +49,6 @@ struct sft__inflater {
     size_t references; /* under the lock */
     lane lanes[LANES];
 };
-
-uint32_t sft__crc32(uint32_t crc, const void *data, size_t size) {
-    return (uint32_t)crc32_z(crc, data, size);
-}
 
 sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
                              uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
