@@ -26,6 +26,11 @@ mkdir -p "$build/peers-failures"
 run tests/peers/verdicts.py --oracle "$oracle" --seed 0 --count $((250000 * scale)) --save "$build/peers-failures"
 run tests/peers/writer.py --oracle "$oracle" --seed 0 --count $((40000 * scale))
 run tests/peers/slices.py --oracle "$oracle" --seed 0 --count $((100000 * scale))
+if BUILD=$build scripts/import_peers.sh; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+fi
 if scripts/python_peers.sh; then
     passed=$((passed + 1))
 else

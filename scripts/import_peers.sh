@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# import_peers.sh - the import wing against writers that the ordinary tests do not install: onnx and flax, mindspore,
+# paddlepaddle. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
+# loads; mindspore loads what the tool writes, 528 MiB in two pieces included. Part of `make test-peers`.
+#
+# build/venv-import-*: tests/import/requirements-*.txt (2 GB in all). Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 4
+build=${BUILD:-build}
+tool=$PWD/$build/safetensors
+work=$(mktemp -d "$build/import-peers.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu
+passed=0
+failed=0
+run() {
+    printf '== %s\n' "$*"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+}
+peer() { # NAME OF ITS REQUIREMENTS, WRITERS...
+    local venv=build/venv-import-$1
+    local python=$PWD/$venv/bin/python
+    if ! scripts/venv.sh "tests/import/requirements-$1.txt" "$venv"; then
+        failed=$((failed + 1))
+        return
+    fi
+    shift
+    for writer in "$@"; do
+        mkdir -p "$work/$writer"
+        run "$python" "tests/import/make_$writer.py" "$work/$writer"
+        run python3 tests/import/fixtures.py --tool "$tool" "$work/$writer"
+    done
+}
+peer onnx-flax onnx flax
+peer mindspore mindspore
+peer paddle paddle
+python=$PWD/build/venv-import-mindspore/bin/python
+if [ -x "$python" ]; then
+    run "$python" tests/import/mindspore_oracle.py --tool "$tool"
+    run "$python" tests/import/mindspore_oracle.py --tool "$tool" --large
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
