@@ -15,7 +15,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
-        sanitize valgrind coverage bench bench-full fuzz install uninstall amalgamation format clean \
+        sanitize valgrind coverage bench bench-full bench-import fuzz install uninstall amalgamation format clean \
         distclean help
 
 build: ## build the library, the tool and the tests
@@ -66,6 +66,13 @@ bench-full: ## the long benchmarks too
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA) --quiet
 	@bench/run.sh full
+
+bench-import: ## how fast other formats become safetensors (IMPORT_MIB of data each, default 4096)
+	@scripts/bootstrap.sh bench
+	@scripts/venv.sh
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet
+	@$${SFT_PEERS_PYTHON:-build/venv/bin/python} bench/import_speed.py --size $${IMPORT_MIB:-4096}
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""import_speed.py [--build DIR] [--size MIB] [--only ROW,...] - how fast other formats become safetensors.
+
+Each row makes one file with the format's own writer, converts it with the tool, and compares with the fastest of
+cp, copy_file_range, and fallocate with two threads of pread and pwrite, on the same number of bytes, turn by turn in
+the same minutes. Files lie in the page cache; nothing waits for the disk (--no-sync). Prints a table, writes JSON.
+
+To add a row: a function that makes the file, and a Row in ROWS. Rows whose writer is not installed say so.
+Needs numpy and torch (scripts/venv.sh) for most rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BLOCK = 1 << 20
+LIMIT_MIB = 64
+
+
+@dataclass
+class Row:
+    name: str
+    make: Callable[[Path, int], Path]  # (folder, bytes) -> the file
+    target: float  # of best
+    options: list[str] = field(default_factory=list)  # of convert
+    peer: Callable[[Path, Path], list[str]] | None = None  # a command that does the same
+
+
+# ---------------------------------------------------------------- files
+
+
+def tensors(size: int, each: int = 64 << 20) -> dict:
+    import torch
+
+    count = max(1, size // each)
+    each = size // count // 4096 * 4096
+    base = torch.randint(0, 256, (each,), dtype=torch.uint8)
+    out = {}
+    for i in range(count):
+        t = base.clone()
+        t[0] = i % 256
+        out[f"layers.{i}.weight"] = t.view(torch.float32).reshape(-1, 1024)
+    return out
+
+
+def make_zip(folder: Path, size: int) -> Path:
+    import torch
+
+    path = folder / "model.pt"
+    torch.save(tensors(size), path)
+    return path
+
+
+def make_legacy(folder: Path, size: int) -> Path:
+    import torch
+
+    path = folder / "legacy.pt"
+    torch.save(tensors(size), path, _use_new_zipfile_serialization=False)
+    return path
+
+
+def make_views(folder: Path, size: int, dtype: str, turn: Callable) -> Path:
+    import torch
+
+    path = folder / "views.pt"
+    kind = getattr(torch, dtype)
+    item = torch.empty(0, dtype=kind).element_size()
+    side = int((size / 4 / item) ** 0.5) // 256 * 256
+    made = {}
+    for i in range(4):
+        base = torch.randint(0, 256, (side * side * item,), dtype=torch.uint8).view(kind)
+        made[f"w.{i}"] = turn(base, side)
+    torch.save(made, path)
+    return path
+
+
+def make_transposed(dtype: str) -> Callable[[Path, int], Path]:
+    return lambda folder, size: make_views(folder, size, dtype, lambda t, n: t.reshape(n, n).t())
+
+
+def make_channels_last(folder: Path, size: int) -> Path:
+    return make_views(folder, size, "float32",
+                      lambda t, n: t.reshape(-1, 16, 16, 256).permute(0, 3, 1, 2))
+
+
+def make_columns(folder: Path, size: int) -> Path:
+    """Half of each row: runs of 2 n bytes."""
+    return make_views(folder, 2 * size, "float32", lambda t, n: t.reshape(n, n)[:, : n // 2])
+
+
+def torch_pair(source: Path, target: Path) -> list[str]:
+    code = ("import sys, torch; from safetensors.torch import save_file\n"
+            "save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])")
+    return [sys.executable, "-c", code, str(source), str(target)]
+
+
+ROWS = [
+    Row("pytorch zip", make_zip, 0.8, peer=torch_pair),
+    Row("pytorch zip, verified", make_zip, 0.0, ["--verify"]),
+    Row("pytorch legacy stream", make_legacy, 0.8),
+    Row("transposed f32", make_transposed("float32"), 0.5),
+    Row("transposed bf16", make_transposed("bfloat16"), 0.5),
+    Row("transposed u8", make_transposed("uint8"), 0.5),
+    Row("channels last f32", make_channels_last, 0.5),
+    Row("column halves f32", make_columns, 0.5),
+]
+
+
+def made(make: Callable[[Path, int], Path], folder: Path, size: int) -> Path:
+    """Runs make in a process of its own: what it allocates would count as its children's peak."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        said, code = "", 0
+        try:
+            said = str(make(folder, size))
+        except ImportError as e:
+            said, code = str(e), 1
+        os.write(write, said.encode())
+        os._exit(code)
+    os.close(write)
+    with open(read) as f:
+        said = f.read()
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+        raise ImportError(said)
+    return Path(said)
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def spawn(command: list[str]) -> tuple[float, int]:
+    """Seconds and peak resident bytes of a command; RuntimeError if it fails."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - start
+    if child.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {said.decode(errors='replace').strip()}")
+    return seconds, usage.ru_maxrss * 1024
+
+
+def by_cp(source: Path, target: Path, size: int) -> None:
+    subprocess.run(["cp", "--reflink=never", source, target], check=True)
+
+
+def by_copy_file_range(source: Path, target: Path, size: int) -> None:
+    with open(source, "rb") as a, open(target, "wb") as b:
+        left = size
+        while left > 0:
+            n = os.copy_file_range(a.fileno(), b.fileno(), left)
+            if n == 0:
+                break
+            left -= n
+
+
+def by_two_threads(source: Path, target: Path, size: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(source, "rb") as a, open(target, "wb") as b:
+        libc.fallocate64(b.fileno(), 0, ctypes.c_int64(0), ctypes.c_int64(size))
+        half = size // 2 // BLOCK * BLOCK
+
+        def copy(first: int, end: int) -> None:
+            room = bytearray(BLOCK)
+            view = memoryview(room)
+            for at in range(first, end, BLOCK):
+                n = os.preadv(a.fileno(), [view[: min(BLOCK, end - at)]], at)
+                os.pwrite(b.fileno(), view[:n], at)
+
+        other = threading.Thread(target=copy, args=(half, size))
+        other.start()
+        copy(0, half)
+        other.join()
+
+
+BEST = {"cp": by_cp, "copy_file_range": by_copy_file_range, "two threads": by_two_threads}
+
+
+def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
+    source = made(row.make, folder, size)
+    target = folder / "out.safetensors"
+    copied = folder / "copy"
+    spawn([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
+    moved = target.stat().st_size
+    target.unlink()
+    model = folder / "bytes"  # what best copies: as many bytes as the result has
+    if source.stat().st_size >= moved:
+        model = source
+    else:
+        with open(model, "wb") as f:
+            f.truncate(moved)
+    ours: list[float] = []
+    peaks: list[int] = []
+    best: dict[str, list[float]] = {name: [] for name in BEST}
+    for _ in range(turns):
+        seconds, peak = spawn([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
+        ours.append(seconds)
+        peaks.append(peak)
+        target.unlink()
+        for name, copy in BEST.items():
+            start = time.perf_counter()
+            copy(model, copied, moved)
+            best[name].append(time.perf_counter() - start)
+            copied.unlink()
+    result = {"row": row.name, "bytes": moved, "seconds": ours, "peak_bytes": max(peaks), "best": best,
+              "target": row.target}
+    lowest = min(statistics.median(b) for b in best.values())
+    result["of_best"] = lowest / statistics.median(ours)
+    if row.peer is not None:
+        seconds, peak = spawn(row.peer(source, target))
+        result["peer_seconds"] = seconds
+        result["peer_peak_bytes"] = peak
+        result["times_peer"] = seconds / statistics.median(ours)
+        target.unlink()
+    for path in {source, model}:
+        path.unlink()
+    return result
+
+
+def make_many(folder: Path, size: int) -> Path:
+    import torch
+
+    path = folder / "many.pt"
+    torch.save({f"model.layers.{i // 10}.part.{i % 10}.weight": torch.zeros(2, 3) for i in range(10000)}, path)
+    return path
+
+
+def measure_listing(tool: str, folder: Path, turns: int) -> dict:
+    path = made(make_many, folder, 0)
+    seconds = [spawn([tool, "ls", str(path)])[0] for _ in range(max(turns, 7))]
+    path.unlink()
+    return {"row": "ls of 10,000 tensors", "seconds": seconds, "target_seconds": 0.030}
+
+
+# ---------------------------------------------------------------- telling
+
+
+def line(result: dict) -> str:
+    seconds = statistics.median(result["seconds"])
+    if "of_best" not in result:
+        verdict = "met" if seconds <= result["target_seconds"] else "MISSED"
+        return f"{result['row']:24} {seconds * 1e3:9.1f} ms, at most {result['target_seconds'] * 1e3:.0f}: {verdict}"
+    rate = result["bytes"] / seconds / 1e9
+    verdict = "" if result["target"] == 0 else "met" if result["of_best"] >= result["target"] else "MISSED"
+    text = (f"{result['row']:24} {rate:6.2f} GB/s {result['of_best']:5.2f} of best"
+            f" (at least {result['target']}: {verdict}), peak {result['peak_bytes'] / 2**20:.0f} MiB")
+    if "times_peer" in result:
+        text += (f"; {result['times_peer']:.1f} times torch.load + save_file, which take"
+                 f" {result['peer_peak_bytes'] / 2**20:.0f} MiB")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--size", type=int, default=4096, help="MiB of tensor data")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--dir", help="where the files go; default: the build's folder")
+    parser.add_argument("--json", help="default: BUILD/bench/import.json")
+    options = parser.parse_args()
+    tool = str(Path(options.build, "safetensors").resolve())
+    wanted = [w for w in options.only.split(",") if w]
+    results = []
+    with tempfile.TemporaryDirectory(dir=options.dir or options.build) as name:
+        folder = Path(name)
+        for row in ROWS:
+            if wanted and not any(w in row.name for w in wanted):
+                continue
+            try:
+                results.append(measure(row, tool, folder, options.size << 20, options.turns))
+            except ImportError as e:
+                print(f"{row.name:24} not measured: {e}", flush=True)
+                continue
+            print(line(results[-1]), flush=True)
+        if not wanted or "ls" in wanted:
+            results.append(measure_listing(tool, folder, options.turns))
+            print(line(results[-1]), flush=True)
+    out = Path(options.json or Path(options.build, "bench", "import.json"))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    machine = {"cpus": os.cpu_count(), "system": platform.platform(), "size_mib": options.size,
+               "own_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    out.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
