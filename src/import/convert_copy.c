@@ -7,6 +7,7 @@
  */
 #include "base/thread.h"
 #include "import/convert.h"
+#include "import/tile.h"
 #include <stdlib.h>
 
 enum {
@@ -14,7 +15,6 @@ enum {
     BLOCK_MAX = 16 << 20, /* touched only where elements are gathered: longer runs on both sides */
     BLOCK_MIN = 256 << 10,
     COPY_BLOCK = 1 << 20, /* read and written again while it is in the cache */
-    TILE = 32,
     DIMS_MAX = 64
 };
 
@@ -74,65 +74,15 @@ typedef struct box {
     uint64_t dst[DIMS_MAX];
 } box;
 
-#define TILE_COPY(type)                                                                            \
-    for (uint64_t i = 0; i < n; i++) {                                                             \
-        for (uint64_t j = 0; j < m; j++) {                                                         \
-            type value;                                                                            \
-            memcpy(&value, src + (i * si + j * sj) * sizeof value, sizeof value);                  \
-            memcpy(dst + (i * di + j * dj) * sizeof value, &value, sizeof value);                  \
-        }                                                                                          \
-    }
-
-typedef struct pair16 {
-    uint64_t low;
-    uint64_t high;
-} pair16;
-
-/* n x m elements of `unit` bytes; strides in elements. */
-static void tile(uint8_t *dst, const uint8_t *src, const uint64_t dims[2], const uint64_t s[2],
-                 const uint64_t d[2], uint32_t unit_bytes) {
-    const uint64_t n = dims[0];
-    const uint64_t m = dims[1];
-    const uint64_t si = s[0];
-    const uint64_t sj = s[1];
-    const uint64_t di = d[0];
-    const uint64_t dj = d[1];
-
-    switch (unit_bytes) {
-    case 1:
-        TILE_COPY(uint8_t)
-        break;
-    case 2:
-        TILE_COPY(uint16_t)
-        break;
-    case 4:
-        TILE_COPY(uint32_t)
-        break;
-    case 8:
-        TILE_COPY(uint64_t)
-        break;
-    default: /* 16: the largest element */
-        TILE_COPY(pair16)
-        break;
-    }
-}
-
-/* Two dimensions in tiles: x, in whose direction the result lies in order, and y, in which the
- * source does. */
+/* Two dimensions: x, in whose direction the result lies in order, and y, in which the source does.
+ */
 static void turn_plane(uint8_t *dst, const uint8_t *src, const box *b, uint32_t y, uint32_t x,
                        uint32_t unit_bytes) {
-    const uint64_t s[2] = {b->src[y], b->src[x]};
-    const uint64_t d[2] = {b->dst[y], b->dst[x]};
-
-    for (uint64_t i = 0; i < b->count[y]; i += TILE) {
-        for (uint64_t j = 0; j < b->count[x]; j += TILE) {
-            const uint64_t n = b->count[y] - i < TILE ? b->count[y] - i : TILE;
-            const uint64_t m = b->count[x] - j < TILE ? b->count[x] - j : TILE;
-            const uint64_t dims[2] = {n, m};
-            tile(dst + (i * d[0] + j * d[1]) * unit_bytes, src + (i * s[0] + j * s[1]) * unit_bytes,
-                 dims, s, d, unit_bytes);
-        }
-    }
+    const sft__plane plane = {.count = {b->count[y], b->count[x]},
+                              .src_stride = {b->src[y], b->src[x]},
+                              .dst_stride = {b->dst[y], b->dst[x]},
+                              .unit = unit_bytes};
+    sft__plane_turn(dst, src, &plane);
 }
 
 /* All planes of the box, one after the other. */
