@@ -10,8 +10,9 @@
  *  - A verdict of SFT_SCAN_HARMLESS means that loading with *this library* or with an unpickler limited
  *    to the same names executes nothing. It says nothing about the values of the weights.
  *  - Formats are told by bytes, never by the name of the file.
- *  - The checksums of stored tensor data (zip CRC-32) are read by sft_scan with SFT_IMPORT_CHECKSUMS
- *    alone, not by opening or converting. Pickles, short texts and deflated members are always checked.
+ *  - The checksums of stored tensor data (zip CRC-32) are read with SFT_IMPORT_CHECKSUMS alone, which
+ *    sft_scan and sft_import_open know and a conversion with SFT_CONVERT_VERIFY sets: an additional pass
+ *    over the file. Pickles, short texts and deflated members are always checked.
  *
  * Threads: as in sft/catalog.h. Reports are immutable.
  */
@@ -82,7 +83,7 @@ typedef enum sft_import_dedup {
 #define SFT_IMPORT_ALLOW_OPAQUE 1u
 /* Wrong CRC-32s in zip archives are no error (torch.serialization.set_crc32_options(False) writes such). */
 #define SFT_IMPORT_NO_CRC 2u
-/* sft_scan: read and check the checksums of large members too. */
+/* Read and check the checksums of large members too: SFT_E_MISMATCH when opening. */
 #define SFT_IMPORT_CHECKSUMS 4u
 /* Files beside the first one (shards, external data) may be symbolic links to anywhere. */
 #define SFT_IMPORT_FOLLOW_LINKS 8u
@@ -187,7 +188,8 @@ typedef struct sft_import_item {
     uint32_t file;          /* which output file, from 0; filled in after choose */
 } sft_import_item;
 
-#define SFT_CONVERT_VERIFY 1u  /* read the output again and compare every byte with the input */
+#define SFT_CONVERT_VERIFY 1u  /* read the output again and compare every byte with the input, whose own
+                                  checksums are checked, too (unless SFT_IMPORT_NO_CRC) */
 #define SFT_CONVERT_PLAN 2u    /* call `planned` for every tensor, and do nothing */
 #define SFT_CONVERT_REPLACE 4u /* files that exist are replaced; else SFT_E_EXISTS */
 #define SFT_CONVERT_NO_METADATA 8u /* neither "format" nor aliases are recorded */
@@ -229,7 +231,8 @@ typedef struct sft_import_converted {
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
  * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
  * becomes model.safetensors, or shards of the same numbers with their index, in the folder `output`,
- * which must exist. Each file appears complete or not at all; the index last.
+ * which must exist. Each file appears complete or not at all; the index last. After a
+ * failure files that this call made are removed; those that it replaced stay as they are.
  * Metadata "format": "pt" for PyTorch inputs, and one entry per alias (alias: name of the tensor), as
  * Hugging Face's conversion writes it.
  * result, report: may be NULL; report is about the last input.

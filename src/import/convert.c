@@ -201,10 +201,36 @@ static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t fi
 
 /* ---------------------------------------------------------------- writing */
 
+/* Room for the path of a file that is about to be made, and the path. */
+static sft_status note_made(sft__conversion *c, const char *path, char **copy, sft_error *err) {
+    const size_t size = strlen(path) + 1;
+
+    *copy = sft__alloc(c->allocator, size);
+    if (*copy == NULL ||
+        !sft__grow(c->allocator, &c->made, &c->made_room, c->made_count + 1, sizeof *c->made)) {
+        sft__free(c->allocator, *copy, size);
+        return sft__fail_nomem(err, size);
+    }
+    memcpy(*copy, path, size);
+    return SFT_OK;
+}
+
+/* What one conversion made stays or goes as a whole. */
+static void forget_made(sft__conversion *c, bool keep) {
+    for (size_t i = 0; i < c->made_count; i++) {
+        if (!keep) {
+            (void)remove(c->made[i]);
+        }
+        sft__free(c->allocator, c->made[i], strlen(c->made[i]) + 1);
+    }
+    sft__free(c->allocator, c->made, c->made_room * sizeof *c->made);
+}
+
 static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
                              sft_error *err) {
     sft_write_options o = c->write;
     sft_writer *writer;
+    char *copy = NULL;
 
     o.order = SFT_ORDER_DECLARED; /* items are in order already */
     o.order_list = NULL;
@@ -225,8 +251,17 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
         c->result.file_bytes += sft_writer_file_bytes(writer);
         status = sft__convert_copy(c, writer, first, end, err);
     }
+    const bool replace = (c->options.flags & SFT_CONVERT_REPLACE) != 0;
+    if (status == SFT_OK && !replace) {
+        status = note_made(c, path, &copy, err);
+    }
     if (status == SFT_OK) {
         status = sft_writer_commit(writer, err);
+    }
+    if (status == SFT_OK && !replace) {
+        c->made[c->made_count++] = copy;
+    } else if (copy != NULL) {
+        sft__free(c->allocator, copy, strlen(copy) + 1);
     }
     sft_writer_free(writer);
     return status;
@@ -352,6 +387,9 @@ static sft_status read_options(sft__conversion *c, const sft_import_convert_opti
                o->write->struct_size < sizeof c->write ? o->write->struct_size : sizeof c->write);
     }
     c->read.struct_size = sizeof c->read;
+    if ((o->flags & SFT_CONVERT_VERIFY) != 0) {
+        c->read.flags |= SFT_IMPORT_CHECKSUMS; /* what was stored is what was written, too */
+    }
     c->write.struct_size = sizeof c->write;
     c->allocator = sft__allocator(c->write.allocator);
     return SFT_OK;
@@ -395,6 +433,7 @@ sft_status sft_import_convert(const char *const *inputs, size_t count, const cha
     }
     sft_import_report_free(c.report);
     sft__convert_clear(&c);
+    forget_made(&c, status == SFT_OK);
     sft__free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
     sft__free(c.allocator, c.items, c.item_room * sizeof *c.items);
     return status;

@@ -24,6 +24,9 @@ typedef struct sft__conversion {
     sft_import_report *report;
     bool torch; /* at least one input is PyTorch's */
     uint64_t done_bytes;
+    char **made; /* files that were not there before: removed if the conversion fails */
+    size_t made_count;
+    size_t made_room;
 } sft__conversion;
 
 /* What a conversion into one output path makes of its inputs. */

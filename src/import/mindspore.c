@@ -251,7 +251,7 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
         (uint32_t)n[6] << 24 | (uint32_t)n[7] << 16 | (uint32_t)n[8] << 8 | (uint32_t)n[9];
     const bool large = (n[0] | n[1] | n[2] | n[3] | n[4] | n[5]) != 0;
     *end -= TRAILER;
-    if (!large && !(job->scanning && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0)) {
+    if (!large && (job->options.flags & SFT_IMPORT_CHECKSUMS) == 0) {
         return SFT_OK;
     }
     SFT_TRY(sft__source_crc32(job->file, 0, *end, &crc, job->allocator, err));

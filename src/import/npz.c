@@ -38,8 +38,7 @@ static sft_status add_all(sft__import *job, const sft__zip *zip, sft_error *err)
     for (size_t i = 0; i < zip->count; i++) {
         SFT_TRY(add_member(job, &zip->entries[i], err));
     }
-    for (size_t i = 0;
-         i < zip->count && job->scanning && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0; i++) {
+    for (size_t i = 0; i < zip->count && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0; i++) {
         SFT_TRY(sft__zip_check(job, &zip->entries[i], err));
     }
     return SFT_OK;

@@ -264,7 +264,7 @@ static sft_status open_zip(sft__import *job, sft_error *err) {
     if (status == SFT_OK) {
         status = read_archive(&a, job, &t, &p, err);
     }
-    if (status == SFT_OK && job->scanning && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
+    if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         status = check_all(&a, job, err);
     }
     sft__torch_reset(&t);
