@@ -36,7 +36,7 @@ static void check_tensors(const sft__header *h) {
     for (size_t i = 0; i < h->tensor_count; i++) {
         const sft_tensor *t = &h->tensors[i];
         uint64_t elements = 1;
-        CHECK(t->name[t->name_len] == '\0' && t->piece_count == 1 && t->reserved == 0);
+        CHECK(t->name[t->name_len] == '\0' && t->piece_count == 1 && t->flags == 0);
         CHECK(sft__strmap_find(&h->names, t->name, t->name_len) == i);
         for (uint32_t d = 0; d < t->rank; d++) {
             elements *= t->shape[d];

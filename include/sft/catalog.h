@@ -45,8 +45,12 @@ typedef struct sft_tensor {
     uint32_t rank;           /* 0: a scalar, one element */
     uint32_t piece_count;
     uint32_t file; /* index of the catalog's file that declared it */
-    uint32_t reserved;
+    uint32_t flags; /* SFT_TENSOR_* */
 } sft_tensor;
+
+/* Of a tensor with several pieces: each begins at the row (index of the first dimension) of the one
+ * before it or later, and ends so. Set by catalogs, ignored where a tensor is given to one. */
+#define SFT_TENSOR_ASCENDING 1u
 
 /* One file of the catalog. */
 typedef struct sft_file {

@@ -391,6 +391,24 @@ static bool copy_pieces(sft__arena *arena, const sft_tensor *t, sft_piece *piece
     return true;
 }
 
+/* See SFT_TENSOR_ASCENDING. The boxes were checked: nothing overflows. */
+static bool ascend(const sft_tensor *t) {
+    uint64_t low = 0;
+    uint64_t high = 0;
+
+    for (uint32_t i = 0; t->rank != 0 && i < t->piece_count; i++) {
+        const sft_piece *p = &t->pieces[i];
+        const uint64_t start = p->start != NULL ? p->start[0] : 0;
+        const uint64_t end = start + (p->count != NULL ? p->count[0] : t->shape[0]);
+        if (start < low || end < high) {
+            return false;
+        }
+        low = start;
+        high = end;
+    }
+    return t->rank != 0 && t->piece_count > 1;
+}
+
 /* Checks all pieces and copies them into the arena. */
 static sft_status take_pieces(sft_builder *b, const sft_tensor *t, uint64_t nbytes,
                               sft_tensor *copy, sft_error *err) {
@@ -420,6 +438,7 @@ static sft_status take_pieces(sft_builder *b, const sft_tensor *t, uint64_t nbyt
         return arena_failed(b, t->rank * sizeof(uint64_t), err);
     }
     copy->pieces = pieces;
+    copy->flags = ascend(copy) ? SFT_TENSOR_ASCENDING : 0;
     return SFT_OK;
 }
 
@@ -444,7 +463,6 @@ sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor
     }
     sft_tensor copy = *tensor;
     copy.nbytes = nbytes;
-    copy.reserved = 0;
     copy.name = sft__arena_copy(&c->arena, tensor->name, tensor->name_len);
     if (copy.name == NULL || !copy_numbers(&c->arena, tensor->shape, tensor->rank, &shape)) {
         return arena_failed(builder, tensor->name_len + tensor->rank * sizeof(uint64_t), err);

@@ -208,10 +208,45 @@ static void place_strided(const sft_tensor *t, const sft_piece *p, const uint64_
     out->strides = (const int64_t *)(const void *)stride;
 }
 
+/* Pieces [*first, *end) are those that can have rows of [from, from + count). */
+static void rows_of(const sft_tensor *t, uint64_t from, uint64_t count, uint32_t *first, uint32_t *end) {
+    uint32_t low = 0;
+    uint32_t high = t->piece_count;
+    *first = 0;
+    *end = t->piece_count;
+    if ((t->flags & SFT_TENSOR_ASCENDING) == 0) {
+        return;
+    }
+    while (low < high) { /* the first that ends behind `from` */
+        const uint32_t mid = low + (high - low) / 2;
+        const sft_piece *const p = &t->pieces[mid];
+        const uint64_t start = p->start != NULL ? p->start[0] : 0;
+        if (start + (p->count != NULL ? p->count[0] : t->shape[0]) > from) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    *first = low;
+    high = t->piece_count;
+    while (low < high) { /* the first that begins behind the last row */
+        const uint32_t mid = low + (high - low) / 2;
+        const sft_piece *const p = &t->pieces[mid];
+        if ((p->start != NULL ? p->start[0] : 0) >= from + count) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    *end = low;
+}
+
 sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
                              const uint64_t *count, const uint64_t *to) {
     const uint32_t rank = tensor->rank;
-    for (uint32_t i = 0; i < tensor->piece_count; i++) {
+    uint32_t first, end;
+    rows_of(tensor, rank != 0 ? from[0] : 0, rank != 0 ? count[0] : 1, &first, &end);
+    for (uint32_t i = first; i < end; i++) {
         const sft_piece *const p = &tensor->pieces[i];
         uint64_t *numbers;
         sft_piece *out;
@@ -404,7 +439,12 @@ static sft_status add_runs(sft__assembly *a, size_t which, const sft_tensor *t, 
 
 sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
                               const uint64_t *count, uint64_t base) {
-    for (uint32_t i = 0; i < tensor->piece_count; i++) {
+    uint32_t first = 0;
+    uint32_t end = tensor->piece_count;
+    if (tensor->rank != 0) {
+        rows_of(tensor, from[0], count[0], &first, &end);
+    }
+    for (uint32_t i = first; i < end; i++) {
         const sft_piece *const p = &tensor->pieces[i];
         runs r;
         if (!intersect(tensor, p, from, count, r.start, r.extent)) {

@@ -88,7 +88,7 @@ static inline bool follows(const sft_piece *pieces, size_t i) {
 
 /* The absolute place of a tensor's name in the text, or of one of its values. */
 static const char *name_place(const sft__scan *s, const sft_tensor *t) {
-    return s->text + t->reserved;
+    return s->text + t->flags;
 }
 
 static const char *value_place(sft__scan *s, const sft_tensor *t, const char *member) {
@@ -156,12 +156,12 @@ static bool index_names(sft__header *h, uint64_t *slots, sft__scan *s) {
     if (i != SFT__STRMAP_NONE) {
         const sft_tensor *const a = &h->tensors[i];
         const sft_tensor *const b = &h->tensors[other];
-        const sft_tensor *const later = a->reserved > b->reserved ? a : b;
+        const sft_tensor *const later = a->flags > b->flags ? a : b;
         s->name = later->name;
         s->name_len = later->name_len;
         (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
                              "tensor name given twice, first at offset %llu",
-                             8ull + (later == a ? b : a)->reserved);
+                             8ull + (later == a ? b : a)->flags);
         return false;
     }
     return true;
@@ -276,7 +276,7 @@ bool sft__header_check(sft__header *h, sft_piece *pieces, uint64_t *slots, sft__
         sft_piece *const piece = &pieces[i];
         h->tensors[i].nbytes = piece->nbytes - piece->offset;
         h->tensors[i].pieces = piece;
-        h->tensors[i].reserved = 0;
+        h->tensors[i].flags = 0;
         piece->nbytes = h->tensors[i].nbytes;
         piece->offset += data_start;
     }

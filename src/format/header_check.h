@@ -10,8 +10,8 @@
 #include "format/scan.h"
 
 /* Takes the tensors in header order, as header_parse.c leaves them: pieces[i] holds begin and
- * end (relative, in offset and nbytes), tensor.reserved the position of the name's opening quote in
- * the text. Leaves them in file order, checked, indexed by name, with absolute offsets and reserved
+ * end (relative, in offset and nbytes), tensor.flags the position of the name's opening quote in
+ * the text. Leaves them in file order, checked, indexed by name, with absolute offsets and flags
  * zero. slots: room for the index, from the arena. On failure s->status is set. */
 bool sft__header_check(sft__header *header, sft_piece *pieces, uint64_t *slots, sft__scan *s);
 

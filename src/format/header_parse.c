@@ -320,7 +320,7 @@ static inline void add_tensor(parser *ps, const char *at, const char *name, size
     tensor->rank = t->rank;
     tensor->piece_count = 1;
     tensor->file = 0;
-    tensor->reserved = (uint32_t)(at - ps->scan.text); /* header bytes < 2^32 */
+    tensor->flags = (uint32_t)(at - ps->scan.text); /* header bytes < 2^32 */
     piece->offset = t->begin;
     piece->nbytes = t->end;
     piece->start = NULL;

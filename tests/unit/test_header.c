@@ -68,7 +68,7 @@ static void facts_of_a_header(void **state) {
         assert_int_equal(h.tensors[0].piece_count, 1);
         assert_int_equal(h.tensors[0].pieces[0].offset, 8 + len);
         assert_int_equal(h.tensors[0].pieces[0].nbytes, 24);
-        assert_int_equal(h.tensors[0].reserved, 0);
+        assert_int_equal(h.tensors[0].flags, 0);
         assert_string_equal(h.tensors[1].name, "b\n");
         assert_int_equal(h.tensors[1].pieces[0].offset, 8 + len + 24);
         assert_int_equal(sft__strmap_find(&h.names, "b\n", 2), 1);
