@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# contained.sh TOOL PYTHON - scan, ls and convert of a file that would run os.system, under strace: no program is
+# contained.sh TOOL PYTHON - scan, ls and convert of files that would run os.system or name files elsewhere, under strace: no program is
 # executed, no process made, no socket opened, and no file opened but the one named, what the loader of
 # the tool itself reads before it starts, and (convert) the output and its folder.
 set -eu
@@ -40,7 +40,7 @@ trace() { # name, expected status, arguments
     fi
     if grep -E '\b(open|openat|openat2|creat|mkdir|unlink|rename|link|symlink)[a-z0-9]*\(' "$name.trace" |
         grep -vE '"(/etc/ld\.so\.[a-z]+|(/usr)?/lib[^"]*\.so[^"]*|/sys/[^"]*|/proc/[^"]*)"' |
-        grep -vE "\"(\./)?(evil[a-z-]*\.pt|evil[a-z-]*\.pt/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
+        grep -vE "\"(\./)?(evil[a-z-]*\.(pt|onnx)|way|evil[a-z-]*\.pt/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
         grep -vE 'O_TMPFILE|"/proc/self/fd'; then
         echo "$name: opened what is above"
         faults=$((faults + 1))
@@ -52,6 +52,27 @@ for file in evil evil-legacy evil-tar; do
     trace "convert-$file" 0 convert "$file.pt" -o "out-$file.safetensors" --allow-opaque -q --verify
     [ -s "out-$file.safetensors" ] || { echo "$file: no output"; faults=$((faults + 1)); }
 done
+# External data of an ONNX model that leads elsewhere: the model and its folder are opened, what it names never.
+"$python" - "$here" <<'PY'
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import hostile_proto as h
+os.makedirs("model")
+os.mkfifo("model/pipe")
+os.symlink("/etc/passwd", "model/link")
+os.symlink("/etc", "model/way")
+for name, location in (("absolute", "/etc/passwd"), ("up", "../evil.pt"), ("link", "link"), ("way", "way/passwd"), ("pipe", "pipe")):
+    open("model/evil-%s.onnx" % name, "wb").write(h.onnx_model(h.external(location)))
+PY
+cd model
+for name in absolute up link way pipe; do
+    trace "../onnx-$name" 1 ls "evil-$name.onnx"
+    if grep -E 'open[a-z0-9]*\(.*(passwd|evil\.pt|"link"|"pipe")' "../onnx-$name.trace"; then
+        echo "onnx-$name: opened what is above"
+        faults=$((faults + 1))
+    fi
+done
+cd ..
 [ ! -e hacked ] || { echo "it ran"; faults=$((faults + 1)); }
 echo "$faults faults"
 [ "$faults" -eq 0 ]

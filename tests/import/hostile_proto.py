@@ -140,6 +140,10 @@ def onnx():
     t = onnx_tensor
     packed = field(4, DATA)
     case("onnx: good", onnx_model(t()), H, None)
+    case("onnx: complex of doubles", onnx_model(t(kind=15, dims=(1,))), H, None)
+    case("onnx: complex of doubles one by one", onnx_model(t(kind=15, dims=(1,), data=field(10, DATA))), H, None)
+    case("onnx: floats of 6 bits", onnx_model(t(kind=27, data=field(9, b"\1\2\3\4"))), H, None)
+    case("onnx: floats of 6 bits one by one", onnx_model(t(kind=28, data=field(5, b"\1\2\3\4"))), H, None)
     case("onnx: floats packed", onnx_model(t(data=packed)), H, None)
     case("onnx: floats one by one", onnx_model(t(data=b"".join(fixed(4, i) for i in range(4)))), H, None)
     case("onnx: floats in three fields", onnx_model(t(data=field(4, DATA[:4]) + fixed(4, 2) + field(4, DATA[8:]))), H, None)
