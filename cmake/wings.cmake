@@ -61,7 +61,7 @@ endfunction()
 set(SFT_WINGS)
 # Layouts and checkpoints of many files: nothing that a program which loads one model needs.
 set(SFT_WING_checkpoint_ROOMS layout checkpoint)
-set(SFT_WING_checkpoint_HEADERS layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_api)
+set(SFT_WING_checkpoint_HEADERS layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group checkpoint_api)
 sft_wing(checkpoint)
 list(APPEND SFT_WINGS checkpoint)
 # The driver's memory addresses are 64 bits wide here; what it opens at run time is dlopen's.

@@ -23,7 +23,8 @@ PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", 
           "stream.h", "edit.h", "extend.h"]
 # Headers of the wings, libraries of their own; not part of the two files.
 WINGS = {"import.h", "remote.h", "cuda.h", "dlpack.h", "mpi.h", "layout.h", "mindspore.h", "checkpoint.h",
-         "layout_set.h", "job.h", "names.h", "checkpoint_open.h", "checkpoint_api.h"}
+         "layout_set.h", "job.h", "names.h", "checkpoint_open.h", "checkpoint_group.h",
+         "checkpoint_api.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')
 DEFINE = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)")
