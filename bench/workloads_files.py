@@ -199,6 +199,15 @@ def w18_verify(b):
         "ours, plain, reused arena": lambda: b.c("load", crc, "auto", "reused", 2),
     }, [("at most 5 % more", "ours, plain", "ours, verified", 1 / 1.05, "VERIFIED"),
         ("reused arena", "ours, plain, reused arena", "ours, verified, reused arena", None)], group="verify")
+
+    def cold(*words):
+        b.drop(crc)
+        return b.once(*words)
+
+    b.measure("W18", f"load {gib(mib)} cold, verified by CRC32C, C", {
+        "ours, verified": backed(b, mib, lambda: cold("load", crc, "auto", "fresh", 2, "recorded")),
+        "ours, plain": backed(b, mib, lambda: cold("load", crc, "auto", "fresh", 2)),
+    }, [("at most 5 % more", "ours, plain", "ours, verified", 1 / 1.05, "VERIFIED-cold")], group="verify")
     b.measure("W18", f"load {gib(mib)} verified by CRC32C, Python", {
         "ours, verify=True": backed(b, mib, lambda: b.peer("ours", "verified", crc, "yes")),
         "ours, verify=False": backed(b, mib, lambda: b.peer("ours", "verified", crc, "no")),
@@ -208,5 +217,5 @@ def w18_verify(b):
 
 
 ALL = [("W11", w11_save, 220), ("W12", w12_stream, 20), ("W13", w13_reshard, 90), ("W15", w15_casts, 100),
-       ("W18", w18_verify, 70)]
-ROWS = {"W11": 5, "W12": 1, "W13": 2, "W15": 4, "W18": 3}
+       ("W18", w18_verify, 90)]
+ROWS = {"W11": 5, "W12": 1, "W13": 2, "W15": 4, "W18": 4}
