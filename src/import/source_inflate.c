@@ -52,22 +52,25 @@ struct sft__inflater {
 
 sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
                              uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
-    enum { BLOCK = 256 << 10 };
+    const size_t most = size < 256 << 10 ? (size_t)size : 256 << 10;
     sft_status status = SFT_OK;
-    uint8_t *block = sft__alloc(allocator, BLOCK);
 
     *crc = 0;
+    if (most == 0) {
+        return SFT_OK;
+    }
+    uint8_t *block = sft__alloc(allocator, most);
     if (block == NULL) {
-        return sft__fail_nomem(err, BLOCK);
+        return sft__fail_nomem(err, most);
     }
     while (size > 0 && status == SFT_OK) {
-        const size_t n = size < BLOCK ? (size_t)size : BLOCK;
+        const size_t n = size < most ? (size_t)size : most;
         status = sft_source_read(source, offset, block, n, err);
         *crc = status == SFT_OK ? sft__crc32(*crc, block, n) : 0;
         offset += n;
         size -= n;
     }
-    sft__free(allocator, block, BLOCK);
+    sft__free(allocator, block, most);
     return status;
 }
 
