@@ -328,6 +328,13 @@ typedef struct mindformers {
         const sft__jnode *node;
     } * by_name;
     size_t tensor_room;
+    sft__strmap chunk_map; /* of `chunks`, by the tensor's number and the offset, as bytes */
+    struct {
+        const char *key;
+        size_t len;
+        const sft__jnode *shape; /* local_shape */
+    } * chunks;
+    size_t chunk_room;
     file_name *files;
     size_t file_count;
     size_t file_room;
@@ -425,18 +432,66 @@ static sft_status about(const sft__jnode *item, const char *what, sft_error *err
                             "metadata.json: %s", what);
 }
 
+/* Every chunk of every tensor, by where it begins; of two at one offset the first counts. */
+static sft_status note_chunks(mindformers *m, size_t tensor, const sft__jnode *list, size_t *count,
+                              sft_error *err) {
+    for (const sft__jnode *c = list->first; c != NULL; c = c->next) {
+        const sft__jnode *const offset = sft__jtree_get(c, "global_offset");
+        uint64_t *key;
+        size_t n = 0;
+        if (offset == NULL || offset->type != SFT__J_ARRAY || offset->len > SFT_LAYOUT_RANK) {
+            continue; /* an error if it is asked for */
+        }
+        SFT_TRY(sft__lset_take(m->boxes.set, &key, offset->len + 1, sizeof *key, err));
+        key[n++] = tensor;
+        const sft__jnode *v = offset->first;
+        for (int64_t number; v != NULL && sft__jtree_int(v, &number) && number >= 0; v = v->next) {
+            key[n++] = (uint64_t)number;
+        }
+        if (v == NULL) {
+            m->chunks[*count].key = (const char *)key;
+            m->chunks[*count].len = n * sizeof *key;
+            m->chunks[*count].shape = sft__jtree_get(c, "local_shape");
+            *count += sft__strmap_add(&m->chunk_map, *count) == SFT__STRMAP_NONE;
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status index_chunks(mindformers *m, sft_error *err) {
+    const sft_allocator *const a = m->boxes.c->allocator;
+    size_t tensor = 0;
+    size_t count = 0;
+    m->chunk_room = 1;
+    for (const sft__jnode *t = m->tensors->first; t != NULL; t = t->next) {
+        const sft__jnode *const list = sft__jtree_get(t, "chunk");
+        m->chunk_room += list != NULL ? list->len : 0; /* members of a text: no overflow */
+    }
+    m->chunks = sft__alloc_array(a, m->chunk_room, sizeof *m->chunks);
+    if (m->chunks == NULL ||
+        !sft__strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks, m->chunk_room, a)) {
+        return sft__fail_nomem(err, m->chunk_room * sizeof *m->chunks);
+    }
+    for (const sft__jnode *t = m->tensors->first; t != NULL; t = t->next, tensor++) {
+        const sft__jnode *const list = sft__jtree_get(t, "chunk");
+        if (list != NULL && list->type == SFT__J_ARRAY) {
+            SFT_TRY(note_chunks(m, tensor, list, &count, err));
+        }
+    }
+    return SFT_OK;
+}
+
 /* The local shape of the chunk at this offset. */
 static sft_status find_chunk(const mindformers *m, const sft__jnode *item, const char *name,
                              size_t len, const uint64_t *offset, size_t dims,
                              const sft__jnode **shape, sft_error *err) {
-    const size_t at = sft__strmap_find(&m->tensor_map, name, len);
-    const sft__jnode *const tensor = at != SFT__STRMAP_NONE ? m->by_name[at].node : NULL;
-    const sft__jnode *const chunks = sft__jtree_get(tensor, "chunk");
-    const sft__jnode *chunk = chunks != NULL && chunks->type == SFT__J_ARRAY ? chunks->first : NULL;
-    while (chunk != NULL && !equals(sft__jtree_get(chunk, "global_offset"), offset, dims)) {
-        chunk = chunk->next;
-    }
-    *shape = sft__jtree_get(chunk, "local_shape");
+    uint64_t key[SFT_LAYOUT_RANK + 1];
+    const size_t tensor = sft__strmap_find(&m->tensor_map, name, len);
+    key[0] = tensor;
+    memcpy(key + 1, offset, dims * sizeof *key);
+    const size_t at =
+        sft__strmap_find(&m->chunk_map, (const char *)key, (dims + 1) * sizeof *key);
+    *shape = at != SFT__STRMAP_NONE ? m->chunks[at].shape : NULL;
     if (*shape == NULL || (*shape)->type != SFT__J_ARRAY || (*shape)->len != dims) {
         return about(item, "no chunk of state_dict_metadata is at this offset", err);
     }
@@ -519,7 +574,7 @@ static sft_status prepare(mindformers *m, const sft__jnode *storage, sft_error *
             return about(t, "tensor given twice", err);
         }
     }
-    return SFT_OK;
+    return index_chunks(m, err);
 }
 
 /* Of each tensor the global shape must be where its boxes end: the rest would be a hole that nobody
@@ -610,6 +665,8 @@ sft_status sft__space_mindformers(sft_checkpoint *c, sft_error *err) {
     const sft_status status = open_mindformers(&m, &text, err);
     sft__strmap_reset(&m.tensor_map);
     sft__strmap_reset(&m.file_map);
+    sft__strmap_reset(&m.chunk_map);
+    sft__free(c->allocator, m.chunks, m.chunk_room * sizeof *m.chunks);
     sft__free(c->allocator, m.by_name, m.tensor_room * sizeof *m.by_name);
     sft__free(c->allocator, m.files, m.file_room * sizeof *m.files);
     end(&m.boxes);
