@@ -12,6 +12,9 @@
 #include <sft/checkpoint.h>
 #include <sft/extend.h>
 
+/* Of one tensor: memory is taken for each before any is found. */
+#define SFT__MOST_PARTS UINT64_C(0x1000000)
+
 /* Where the pieces of the tensor at hand are collected. Arrays are kept for the next tensor. */
 typedef struct sft__piece_list {
     sft_piece *pieces; /* numbers point into `numbers` only when sft__assembly_add runs */

@@ -10,8 +10,6 @@
 #include "checkpoint/tiling.h"
 #include <stdlib.h>
 
-#define MAX_PARTS                                                                                  \
-    UINT64_C(0x1000000)   /* of one tensor: memory is taken for each before any is found */
 #define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
 
 /* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
@@ -197,9 +195,9 @@ static sft_status clear_holders(joining *j) {
         size_t parts;
         j->groups[i].base = wanted;
         const uint64_t n = sft_layout_part_count(j->groups[i].layout);
-        if (n > MAX_PARTS) {
+        if (n > SFT__MOST_PARTS) {
             return sft__fail(j->err, SFT_E_LIMIT, "a tensor in %llu parts, at most %llu are joined",
-                             (unsigned long long)n, (unsigned long long)MAX_PARTS);
+                             (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
         }
         if (!sft__size_from_u64(n, &parts) || !sft__add_size(wanted, parts, &wanted)) {
             return sft__fail_nomem(j->err, SIZE_MAX);

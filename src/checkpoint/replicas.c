@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/assembly.h"
 #include "checkpoint/space.h"
 
 #define BLOCK (UINT64_C(1) << 20)
@@ -62,9 +63,14 @@ static sft_status compare(comparing *k, const sft_tensor *like, size_t a, size_t
 /* Ranks of one layout that hold the same part. `from`: the first rank whose layout it is. */
 static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_layout *layout,
                                 size_t from) {
-    size_t parts;
-    if (!sft__size_from_u64(sft_layout_part_count(layout), &parts) ||
-        !sft__grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first)) {
+    const uint64_t n = sft_layout_part_count(layout);
+    const size_t parts = (size_t)n;
+    if (n > SFT__MOST_PARTS) {
+        return sft__fail_tensor(k->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
+                                "a tensor in %llu parts, at most %llu are compared",
+                                (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
+    }
+    if (!sft__grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first)) {
         return sft__fail_nomem(k->err, (size_t)-1);
     }
     memset(k->first, 0, parts * sizeof *k->first);

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A file each, planned in memory. */
+static const uint64_t MOST_RANKS = (uint64_t)1 << 17;
+
 static bool open_target(cli *c, const cli_batch *b, const char *option, sft_layout_set **set) {
     const char *path = cli_text(c, option);
     sft_layout_set_options o;
@@ -82,9 +85,17 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
     const char *given = cli_text(b->c, "name");
     const char *pattern = given != NULL ? given : "rank_{rank}/model.safetensors";
     const uint64_t ranks = b->api->layout_set_ranks(set);
-    sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
     uint64_t made = 0;
 
+    if (ranks > MOST_RANKS) {
+        sft_error err;
+        (void)sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
+                            "a layout of %llu ranks: files are made for %llu at most",
+                            (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
+        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        return;
+    }
+    sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
     if (strstr(pattern, "{rank}") == NULL && ranks > 1) {
         cli_usage(b->c, "--name needs {rank} where the rank's number goes");
     } else {
