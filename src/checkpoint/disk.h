@@ -20,6 +20,7 @@ typedef struct sft__disk_fact {
     uint64_t size;
     int64_t mtime_ns;
     uint64_t device;
+    uint64_t number; /* of the file on its device */
 } sft__disk_fact;
 
 /* Opens for reading and writing, made empty if it is not there; contents stay. *out: SFT__DISK_NONE

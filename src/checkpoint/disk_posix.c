@@ -193,6 +193,7 @@ static void tell(const struct stat *st, sft__disk_fact *fact) {
     fact->mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 #endif
     fact->device = (uint64_t)st->st_dev;
+    fact->number = (uint64_t)st->st_ino;
 }
 
 sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err) {

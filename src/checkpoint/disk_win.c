@@ -144,6 +144,7 @@ static void fill_fact(const BY_HANDLE_FILE_INFORMATION *info, sft__disk_fact *fa
     fact->mtime_ns = (int64_t)((uint64_t)info->ftLastWriteTime.dwHighDateTime << 32 |
                                info->ftLastWriteTime.dwLowDateTime);
     fact->device = info->dwVolumeSerialNumber;
+    fact->number = (uint64_t)info->nFileIndexHigh << 32 | info->nFileIndexLow;
 }
 
 static sft_status stat_handle(HANDLE h, const char *path, sft__disk_fact *fact, sft_error *err) {

@@ -178,6 +178,8 @@ static sft_status look_at(const sft_source *source, sft__job_source *s, sft_erro
     }
     if (fact.regular && fact.size == s->size) {
         s->mtime_ns = fact.mtime_ns;
+        s->device = fact.device;
+        s->number = fact.number;
         s->timed = true;
     }
     return SFT_OK;

@@ -43,7 +43,9 @@ typedef struct sft__job_source {
     const sft_source *source;
     uint64_t size;
     int64_t mtime_ns;
-    bool timed; /* it is a file: mtime_ns is known */
+    uint64_t device; /* with `number`: which file it is */
+    uint64_t number;
+    bool timed; /* it is a file: mtime_ns, device and number are known */
 } sft__job_source;
 
 typedef struct sft__job_run {

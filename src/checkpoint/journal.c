@@ -6,7 +6,7 @@
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
-static const char magic[] = "sft-job 1 ";
+static const char magic[] = "sft-job 2 ";
 static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
@@ -32,6 +32,14 @@ static void end_line(sft__buf *out, size_t begun) {
     sft__buf_text(out, "\n");
 }
 
+/* Models of one kind have the same shapes, and often the same times: the name tells them apart. What
+ * is behind a URL's question mark may be a key that is new every day. */
+static uint32_t name_crc(const sft__job_source *s) {
+    const char *const name = sft_source_name(s->source);
+    const bool remote = (sft_source_flags(s->source) & SFT_SOURCE_REMOTE) != 0;
+    return sft_crc32c(0, name, remote ? strcspn(name, "?#") : strlen(name));
+}
+
 void sft__journal_begin(const sft_job *job, sft__buf *out) {
     size_t begun = out->len;
     sft__buf_text(out, magic);
@@ -45,6 +53,8 @@ void sft__journal_begin(const sft_job *job, sft__buf *out) {
         sft__buf_u64(out, job->sources[i].size);
         sft__buf_text(out, " ");
         sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
+        sft__buf_text(out, " ");
+        put_crc(out, name_crc(&job->sources[i]));
         end_line(out, begun);
     }
 }
@@ -141,11 +151,19 @@ static sft_status take_source(const sft_job *job, line *l, const char *path, sft
     uint64_t index;
     uint64_t size;
     uint64_t mtime;
+    uint32_t crc = 0;
     if (!number(l, &index) || !word(l, " ") || !number(l, &size) || !word(l, " ") ||
-        !number(l, &mtime) || index >= job->source_count) {
+        !number(l, &mtime) || !word(l, " ") || l->len != 8 || !hex32(l->text, &crc) ||
+        index >= job->source_count) {
         return other_plan(path, err);
     }
     const sft__job_source *const s = &job->sources[index];
+    if (crc != name_crc(s)) {
+        return sft__fail(err, SFT_E_MISMATCH,
+                         "an earlier run, whose results are kept, read something else than "
+                         "\"%.200s\": restart",
+                         sft_source_name(s->source));
+    }
     if (s->size != size || (uint64_t)s->mtime_ns != mtime) {
         return sft__fail(
             err, SFT_E_MISMATCH,

@@ -3,6 +3,7 @@
  * checkpoint/outputs.c - see outputs.h.
  */
 #include "checkpoint/outputs.h"
+#include <errno.h>
 
 enum { MOST_OPEN = 256 };
 
@@ -34,8 +35,8 @@ void sft__outputs_reset(sft__outputs *o) {
     memset(o, 0, sizeof *o);
 }
 
-/* Lock held. */
-static void close_one(sft__outputs *o) {
+/* Lock held. False: all are in use. */
+static bool close_one(sft__outputs *o) {
     for (size_t i = 0; i < o->count; i++) {
         sft__output *const f = &o->files[o->hand];
         o->hand = (o->hand + 1) % o->count;
@@ -43,9 +44,10 @@ static void close_one(sft__outputs *o) {
             sft__disk_close(f->disk);
             f->disk = SFT__DISK_NONE;
             o->open--;
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 /* Lock held. */
@@ -53,11 +55,12 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     const sft__job_file *const f = &o->stage->job->files[file];
     sft__output *const out = &o->files[file];
     sft__buf path;
+    sft_error why;
     if (out->disk != SFT__DISK_NONE) {
         return SFT_OK;
     }
     if (o->open >= MOST_OPEN) {
-        close_one(o);
+        (void)close_one(o);
     }
     sft__buf_init(&path, o->stage->allocator);
     sft_status status = sft__stage_path(&path, o->stage->folder, f->given.name, err);
@@ -65,7 +68,13 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
         status = sft__stage_parents(o->stage, o->stage->folder, f->given.name, err);
     }
     if (status == SFT_OK) {
-        status = sft__disk_open(path.data, &out->disk, err);
+        status = sft__disk_open(path.data, &out->disk, &why);
+        while (status != SFT_OK && why.sys == EMFILE && close_one(o)) {
+            status = sft__disk_open(path.data, &out->disk, &why);
+        }
+        if (status != SFT_OK && err != NULL) {
+            *err = why;
+        }
     }
     if (status == SFT_OK) {
         o->open++;
@@ -161,6 +170,23 @@ sft_status sft__outputs_sync(sft__outputs *o, sft_error *err) {
     return SFT_OK;
 }
 
+/* The file's entry in its folder, and that one's. */
+static sft_status sync_parents(sft__outputs *o, size_t file, sft_error *err) {
+    const char *const name = o->stage->job->files[file].given.name;
+    sft_error why;
+    sft_status status = sft__stage_sync_parents(o->stage, name, &why);
+    for (bool closed = true; status != SFT_OK && why.sys == EMFILE && closed;) {
+        sft__mutex_lock(&o->lock);
+        closed = close_one(o);
+        sft__mutex_unlock(&o->lock);
+        status = closed ? sft__stage_sync_parents(o->stage, name, &why) : status;
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
 sft_status sft__outputs_finish(sft__outputs *o, size_t file, bool sync, sft_error *err) {
     sft_status status = SFT_OK;
     sft__disk disk;
@@ -175,5 +201,5 @@ sft_status sft__outputs_finish(sft__outputs *o, size_t file, bool sync, sft_erro
         o->open--;
     }
     sft__mutex_unlock(&o->lock);
-    return status;
+    return status == SFT_OK && sync ? sync_parents(o, file, err) : status;
 }

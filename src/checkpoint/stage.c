@@ -9,6 +9,10 @@
 static const char suffix[] = ".sft-part";
 static const char journal_prefix[] = ".sft-journal-";
 
+static const char *name_at(const sft_job *job, size_t i) {
+    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+}
+
 /* ---------------------------------------------------------------- paths */
 
 sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err) {
@@ -198,7 +202,49 @@ sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
     return status;
 }
 
+static bool is_source(const sft_job *job, const sft__disk_fact *fact) {
+    for (size_t i = 0; i < job->source_count; i++) {
+        const sft__job_source *const s = &job->sources[i];
+        if (s->timed && s->device == fact->device && s->number == fact->number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is replaced are files. Several that the job reads cannot be: were it killed between two
+ * renames, nobody could make the same plan again. */
+static sft_status check_replaced(const sft__stage *s, const char *name, sft__buf *path,
+                                 sft_error *err) {
+    sft__disk_fact fact;
+    SFT_TRY(sft__stage_path(path, s->root, name, err));
+    SFT_TRY(sft__disk_stat(path->data, &fact, err));
+    if (fact.exists && !fact.regular) {
+        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
+    }
+    if (fact.exists && s->job->count + s->job->text_count > 1 && is_source(s->job, &fact)) {
+        return sft__fail(err, SFT_E_EXISTS,
+                         "\"%.200s\" is read by this job: another folder is needed for what it "
+                         "writes",
+                         path->data);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
+    const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
+    sft__buf path;
+    sft_status status = SFT_OK;
+    if (sft__disk_is_link(s->folder)) { /* what lies behind it is not ours to write or remove */
+        return sft__fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
+                         s->folder);
+    }
+    sft__buf_init(&path, s->allocator);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        status = check_replaced(s, name_at(s->job, i), &path, err);
+    }
+    sft__buf_reset(&path);
+    SFT_TRY(status);
     if (!s->fresh) {
         SFT_TRY(sft__disk_make_folder(s->root, err));
     }
@@ -206,6 +252,23 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
         SFT_TRY(sft__stage_drop(s, err));
     }
     return sft__disk_make_folder(s->folder, err);
+}
+
+sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_error *err) {
+    sft__buf path;
+    sft_status status = SFT_OK;
+    sft__buf_init(&path, s->allocator);
+    for (size_t i = strlen(name); i-- > 0 && status == SFT_OK;) {
+        if (name[i] == '/') {
+            status = sft__stage_path(&path, s->folder, name, err);
+            if (status == SFT_OK) {
+                path.data[strlen(s->folder) + 1 + i] = '\0';
+                status = sft__disk_sync_folder(path.data, err);
+            }
+        }
+    }
+    sft__buf_reset(&path);
+    return status;
 }
 
 sft_status sft__stage_parents(const sft__stage *s, const char *folder, const char *name,
@@ -277,10 +340,6 @@ sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *
 }
 
 /* ---------------------------------------------------------------- the end */
-
-static const char *name_at(const sft_job *job, size_t i) {
-    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
-}
 
 sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
     const size_t count = s->job->count + s->job->text_count;

@@ -27,13 +27,17 @@ sft_status sft__stage_init(sft__stage *stage, const sft_job *job, const char *di
                            bool durable, sft_error *err);
 bool sft__stage_is_there(const sft__stage *stage);
 void sft__stage_reset(sft__stage *stage);
-/* Makes the folders that are missing. restart: what lies in the staging folder goes. */
+/* Makes the folders that are missing. restart: what lies in the staging folder goes. SFT_E_EXISTS:
+ * an output would replace what is no file, or (of several) a source; SFT_E_PATH: the staging folder
+ * is a link. */
 sft_status sft__stage_open(sft__stage *stage, bool restart, sft_error *err);
 /* FOLDER/NAME in `out`, NUL-terminated. */
 sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err);
 /* The folders between the staging folder and a file in it. */
 sft_status sft__stage_parents(const sft__stage *stage, const char *folder, const char *name,
                               sft_error *err);
+/* Flushes these folders, and so the entries in them. */
+sft_status sft__stage_sync_parents(const sft__stage *stage, const char *name, sft_error *err);
 sft_status sft__stage_journal(const sft__stage *stage, uint32_t task, uint32_t tasks, sft__buf *out,
                               sft_error *err);
 /* What all journals in a folder say; none is fine. */

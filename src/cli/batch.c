@@ -4,6 +4,7 @@
  */
 #include "batch.h"
 #include "sys.h"
+#include "url.h"
 #include "work.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,30 @@ static bool parse_task(cli *c, sft_job_run_options *o) {
     return false;
 }
 
+/* Several files into the folder that is read, or whose index is: a run that is killed between two
+ * renames would leave a folder which opens no more as what the plan was made of. */
+static bool fills_its_source(const cli_batch *b) {
+    const size_t len = strlen(b->source);
+    size_t base = len;
+
+    if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
+        return false;
+    }
+    if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
+        return cli_sys_same_file(b->source, b->folder);
+    }
+    if (len < 5 || strcmp(b->source + len - 5, ".json") != 0) {
+        return false;
+    }
+    while (base > 0 && b->source[base - 1] != '/' && b->source[base - 1] != '\\') {
+        base--;
+    }
+    char *folder = base > 0 ? copy(b->source, base) : copy(".", 1);
+    const bool same = cli_sys_same_file(folder, b->folder);
+    free(folder);
+    return same;
+}
+
 static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     cli *c = b->c;
     sft_job_run_options o;
@@ -287,6 +312,10 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     SFT_INIT(&o);
     SFT_INIT(&result);
     if (!parse_task(c, &o)) {
+        return;
+    }
+    if (fills_its_source(b)) {
+        cli_usage(c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
         return;
     }
     o.pool = cli_pool(c);
