@@ -6,10 +6,11 @@
  */
 #include "cmd.h"
 #include "foreign.h"
+#include "meta_json.h"
 #include "rename.h"
 #include "sys.h"
-#include "wing.h"
 #include "url.h"
+#include "wing.h"
 #include "work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ typedef struct converting {
     size_t cast_count;
     sft_metadata_entry *metadata;
     size_t metadata_count;
+    meta_pairs pairs; /* of --metadata-json */
+    char *json_text;
     char **names; /* renamed ones, owned */
     size_t name_count;
     size_t name_room;
@@ -84,10 +87,61 @@ static bool parse_casts(converting *k) {
     return true;
 }
 
+/* --metadata-json: an object of strings. */
+static bool read_json(converting *k, const char *path) {
+    enum { JSON_MAX = 100 << 20 };
+    sft_source *source;
+    const char *fault;
+    sft_error err;
+    size_t at;
+
+    sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
+    if (status == SFT_OK) {
+        const uint64_t size = sft_source_size(source);
+        if (size == 0 || size > JSON_MAX) {
+            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
+                                   "the file is empty, or larger than %d bytes", (int)JSON_MAX);
+        } else {
+            k->json_text = cli_alloc((size_t)size + 1, 1);
+            status = sft_source_read(source, 0, k->json_text, (size_t)size, &err);
+        }
+        if (status == SFT_OK &&
+            !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
+            status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
+        }
+        sft_source_close(source);
+    }
+    if (status != SFT_OK) {
+        cli_fail_plainly(k->c, path, &err);
+    }
+    return status == SFT_OK;
+}
+
+/* Those of the file that --metadata does not give. */
+static void add_json(converting *k) {
+    const size_t given = k->metadata_count;
+
+    for (size_t i = 0; i < k->pairs.count; i++) {
+        const sft_metadata_entry *e = &k->pairs.entries[i];
+        bool earlier = false;
+        for (size_t j = 0; j < given && !earlier; j++) {
+            earlier = k->metadata[j].key_len == e->key_len &&
+                      memcmp(k->metadata[j].key, e->key, e->key_len) == 0;
+        }
+        if (!earlier) {
+            k->metadata[k->metadata_count++] = *e;
+        }
+    }
+}
+
 static bool parse_metadata(converting *k) {
     const size_t count = list_length(k->c, "metadata");
+    const char *file = cli_text(k->c, "metadata-json");
 
-    k->metadata = cli_alloc(count, sizeof *k->metadata);
+    if (file != NULL && !read_json(k, file)) {
+        return false;
+    }
+    k->metadata = cli_alloc(count + k->pairs.count, sizeof *k->metadata);
     for (size_t i = 0; i < count; i++) {
         const char *text = cli_list(k->c, "metadata", i);
         const char *equals = strchr(text, '=');
@@ -98,6 +152,7 @@ static bool parse_metadata(converting *k) {
         k->metadata[k->metadata_count++] =
             (sft_metadata_entry){text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
     }
+    add_json(k);
     return true;
 }
 
@@ -482,6 +537,8 @@ static void run(cli *c) {
     free(k.renames);
     free(k.casts);
     free(k.metadata);
+    free(k.json_text);
+    cli_meta_reset(&k.pairs);
     free(k.names);
 }
 
@@ -493,6 +550,8 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW", "rename, as in cp"),
     CLI_OPT_ARG(CLI_LIST, "cast", 'c', "[PATTERN=]DTYPE", "change the element type, as in cp"),
     CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "KEY=VALUE", "set a metadata entry; may be repeated"),
+    CLI_OPT_ARG(CLI_FILE, "metadata-json", 0, "FILE",
+                "metadata entries from a JSON object of strings"),
     CLI_OPT_ARG(CLI_BYTES, "max-shard-size", 0, "SIZE",
                 "cut into files of at most this much data, with an index"),
     CLI_OPT_ARG(CLI_BYTES, "piece-size", 0, "SIZE",

@@ -18,7 +18,7 @@ typedef struct described {
 
 static sft_status unsupported(const sft_import_item *item, sft_error *err) {
     return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
-                            "GGUF has no type %s: cast it (--cast f32) or leave it out",
+                            "GGUF has no type %s: cast it (--cast NAME=TYPE) or leave it out",
                             item->dtype->name);
 }
 

@@ -30,7 +30,7 @@ static const char *descr_of(const sft_dtype *dtype) {
 static sft_status check(const sft_import_item *item, sft_error *err) {
     if (descr_of(item->dtype) == NULL) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
-                                "numpy has no type %s: cast it (--cast f32) or leave it out",
+                                "numpy has no type %s: cast it (--cast NAME=TYPE) or leave it out",
                                 item->dtype->name);
     }
     if (item->tensor->rank > SFT__NPY_RANK_MAX) {
