@@ -180,7 +180,7 @@ static sft_status open_all(const folders *f, sft_error *err) {
 /* ---------------------------------------------------------------- the layout */
 
 /* Where frameworks leave it. */
-static sft_status find_layout(sft_checkpoint *c, sft_error *err) {
+static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
     static const char *const places[] = {"layout.json", "strategy", "strategy.ckpt", "../strategy",
                                          "../merged_strategy"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -201,6 +201,9 @@ static sft_status find_layout(sft_checkpoint *c, sft_error *err) {
             return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
                                  "%s: %s", path, why.message);
         }
+    }
+    if (ranks == 1) { /* all there ever was, as far as anybody says */
+        return SFT_OK;
     }
     return sft__fail(err, SFT_E_NOT_FOUND,
                      "how tensors are cut among the %llu ranks is not known: a layout is needed",
@@ -230,8 +233,8 @@ sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
     if (status == SFT_OK) {
         status = open_all(&f, err);
     }
-    if (status == SFT_OK && c->layouts == NULL && f.count > 1) {
-        status = find_layout(c, err);
+    if (status == SFT_OK && c->layouts == NULL) {
+        status = find_layout(c, f.count, err);
     }
     if (status == SFT_OK && c->layouts != NULL) {
         status = check_ranks(c, err);

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import stat
 import struct
 import subprocess
@@ -142,6 +143,27 @@ def very_many_ranks() -> None:
     assert not os.path.lexists("many")
 
 
+def one_folder_of_ranks() -> None:
+    entry = {"name": "t0", "shape": [64, 16], "flat": {"by": ["x"]}}
+    for ranks in 1, 2:
+        layout = {
+            "format": "safetensors-layout",
+            "version": 1,
+            "mesh": {"axes": {"x": ranks}},
+            "tensors": [entry],
+        }
+        Path("flat.json").write_text(json.dumps(layout))
+        out = f"flat{ranks}"
+        expect(0, "", "reshard", "m/model.safetensors", "--target-layout", "flat.json", "-o", out)
+        same("m/model.safetensors", out)
+    shutil.rmtree("flat2/rank_1")
+    expect(1, "no file holds the box [32:64, 0:16]", "ls", "flat2")
+    shutil.rmtree("flat2/rank_0")
+    os.unlink("flat2/layout.json")
+    save(Path("flat2/rank_0/model.safetensors"), 1, 3)  # nobody says that there were more
+    expect(0, "[64, 16]", "ls", "flat2")
+
+
 def main() -> None:
     global TOOL
     parser = argparse.ArgumentParser()
@@ -155,6 +177,7 @@ def main() -> None:
         models_of_one_shape_and_time()
         more_files_than_descriptors()
         very_many_ranks()
+        one_folder_of_ranks()
         os.chdir("/")
     print("ok")
 
