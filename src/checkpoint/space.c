@@ -406,6 +406,10 @@ sft_status sft__space_open_named(sft_checkpoint *c, const char *name, sft_catalo
         *missing = true;
         return SFT_OK;
     }
+    if (status == SFT_E_ARG) { /* what would be a caller's fault was the description's */
+        return sft__fail(err, SFT_E_SCHEMA, "file name \"%.200s\" in the description: %s", name,
+                         why.message);
+    }
     if (status != SFT_OK && err != NULL) {
         *err = why;
     }

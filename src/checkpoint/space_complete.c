@@ -100,6 +100,15 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
     return SFT_OK;
 }
 
+/* Of the index that was made of the map nobody knows. */
+static sft_status about_map(const sft_error *why, sft_error *err) {
+    static const char made[] = "memory: ";
+    const size_t n = strncmp(why->message, made, sizeof made - 1) == 0 ? sizeof made - 1 : 0;
+    return sft_error_set(err, (sft_status)why->status, why->sys, n != 0 ? SFT_NO_OFFSET : why->offset,
+                         why->tensor, strlen(why->tensor), "%s%s", n != 0 ? NAME_MAP ": " : "",
+                         why->message + n);
+}
+
 static sft_status open_all(complete *w, sft_error *err) {
     sft_model_files files;
     sft_catalog *catalog;
@@ -120,9 +129,10 @@ static sft_status open_all(complete *w, sft_error *err) {
     files.index = index;
     files.open = open_files;
     files.ctx = w;
-    const sft_status status = sft_catalog_open_model(&catalog, &files, &w->c->open, err);
+    sft_error why;
+    const sft_status status = sft_catalog_open_model(&catalog, &files, &w->c->open, &why);
     sft_source_close(index);
-    return status == SFT_OK ? sft__space_add(w->c, 0, catalog, err) : status;
+    return status == SFT_OK ? sft__space_add(w->c, 0, catalog, err) : about_map(&why, err);
 }
 
 sft_status sft__space_complete(sft_checkpoint *c, sft_error *err) {

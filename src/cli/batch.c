@@ -28,6 +28,10 @@ bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
         cli_usage(c, "-o OUT says where to");
         return false;
     }
+    if (b->target[0] == '\0') {
+        cli_usage(c, "-o: an empty name");
+        return false;
+    }
     return true;
 }
 

@@ -173,6 +173,10 @@ static void run(cli *c) {
     if (!cli_batch_init(&b, c, c->operands[0])) {
         return;
     }
+    if (cli_number(c, "part-size", PART_BYTES) == 0) {
+        cli_usage(c, "--part-size: parts of 0 bytes");
+        return;
+    }
     if (unified ? !cli_batch_to_folder(&b) : (name = cli_batch_to_file(&b)) == NULL) {
         return;
     }

@@ -317,7 +317,7 @@ def complete(base):
     for bad in ("../x.safetensors", "/etc/x.safetensors", "a\\b.safetensors", "C:x.safetensors", "NUL.safetensors",
                 "./x.safetensors"):
         put(os.path.join(folder, "param_name_map.json"), {"a": bad})
-        refused("a map that leads out: %s" % bad, folder, [])
+        refused("a map that leads out: %s" % bad, folder, ["param_name_map.json: file name"])
     put(os.path.join(folder, "param_name_map.json"), {"a": names[0], "nobody": names[1]})
     refused("a name that the file lacks", folder, ["nobody"])
     put(os.path.join(folder, "param_name_map.json"), {"a": "absent.safetensors"})
@@ -404,6 +404,9 @@ def topology(base):
     description["filenames"] = ["../rank0.safetensors", files[1]]
     put(os.path.join(folder, "topology.json"), description)
     refused("a file outside the folder", folder, [])
+    description["filenames"] = ["rank0.bin", files[1]]
+    put(os.path.join(folder, "topology.json"), description)
+    refused("a file that is no safetensors file", folder, ["rank0.bin", "description"])
 
 
 def mindformers(base):

@@ -77,6 +77,13 @@ def folder_that_is_read() -> None:
     same("m/model.safetensors", "p")
 
 
+def what_is_no_size_or_name() -> None:
+    args = ["join", "m/model.safetensors", "--unified", "-o", "un", "--part-size"]
+    expect(2, "0 bytes", *args, "0")
+    expect(0, "6 tensors", *args, "1")
+    expect(2, "empty name", "split", "m/model.safetensors", "-o", "")
+
+
 def what_is_no_file() -> None:
     os.mkfifo("pipe")
     for more in [], ["--force"]:
@@ -172,6 +179,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         folder_that_is_read()
+        what_is_no_size_or_name()
         what_is_no_file()
         links_in_place_of_staging()
         models_of_one_shape_and_time()
