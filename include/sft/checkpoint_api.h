@@ -6,8 +6,7 @@
 #ifndef SFT_CHECKPOINT_API_H
 #define SFT_CHECKPOINT_API_H
 
-#include <sft/checkpoint_open.h>
-#include <sft/job.h>
+#include <sft/checkpoint_group.h>
 #include <sft/names.h>
 
 #ifdef __cplusplus
@@ -86,6 +85,13 @@ typedef struct sft_checkpoint_api {
     void (*names_free)(sft_names *);
     sft_status (*names_apply)(sft_catalog **, const sft_catalog *, const sft_names *,
                               const sft_names_options *, sft_names_result *, sft_error *);
+    /* sft/checkpoint_group.h */
+    sft_status (*job_run_group)(const sft_job *, const char *, const sft_job_run_options *, const sft_group *,
+                                sft_job_result *, sft_error *);
+    sft_status (*checkpoint_save_group)(const sft_group *, const char *, const sft_group_tensor *, size_t,
+                                        const sft_group_save_options *, sft_group_result *, sft_error *);
+    sft_status (*checkpoint_load_group)(const sft_group *, const char *, const sft_group_tensor *, size_t,
+                                        const sft_group_load_options *, sft_group_result *, sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

@@ -57,8 +57,9 @@ typedef struct sft_group {
  * of processes has finished is kept. Rank 0 makes the staging folder, and publishes when all have
  * succeeded. options->task and tasks must be 0, FINISH and NO_FINISH unset; memory_bytes is of each
  * process. options->control: rank 0's is told of the bytes of all; a process that is cancelled
- * cancels all. result: of all processes together; the same for all. group NULL, or of size 1: as
- * sft_job_run. Errors: those of sft_job_run. */
+ * cancels all. job NULL: this process has failed already, err says how; all fail with it. result:
+ * of all processes together; the same for all. group NULL, or of size 1: as sft_job_run. Errors:
+ * those of sft_job_run. */
 SFT_API SFT_MUST_CHECK sft_status sft_job_run_group(const sft_job *job, const char *directory,
                                                     const sft_job_run_options *options,
                                                     const sft_group *group, sft_job_result *result,
@@ -94,7 +95,7 @@ typedef struct sft_group_save_options {
     /* How tensors without a box are cut; borrowed. With layouts no tensor may have a box. NULL: by
      * boxes. */
     sft_layout_set *layouts;
-    const sft_metadata_entry *metadata; /* of every file; rank 0's count */
+    const sft_metadata_entry *metadata; /* of every file; the same on all */
     size_t metadata_count;
     const char *name; /* "model": middle part of the files' names; NULL: that */
     sft_durability durability;

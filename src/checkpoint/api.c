@@ -56,6 +56,9 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .names_shipped_text = sft_names_shipped_text,
         .names_free = sft_names_free,
         .names_apply = sft_names_apply,
+        .job_run_group = sft_job_run_group,
+        .checkpoint_save_group = sft_checkpoint_save_group,
+        .checkpoint_load_group = sft_checkpoint_load_group,
     };
     return &api;
 }

@@ -67,6 +67,10 @@ sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *
 sft_status sft__assembly_add(sft__assembly *a, size_t which, const sft_tensor *like, const uint64_t *shape,
                              size_t rank);
 
+/* part.c: what `rank` holds of a tensor of the assembly's first catalog, at its places in the rank's own. */
+sft_status sft__part_take(sft__assembly *a, const sft_tensor *tensor, const sft_layout *layout, uint64_t rank,
+                          sft_error *err);
+
 /* sft_checkpoint_join, and a source of the result's that nothing reads: closed with it, it may close what the
  * result borrows. keeper: NULL for none; taken over in every case. */
 typedef struct sft__join {

@@ -1,57 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/job_run.c - a job, or one task of it, from its journal to its target. Read job.h,
- * journal.h, stage.h and outputs.h first.
+ * journal.h, stage.h, outputs.h and job_run.h first. job_group.c: many processes that do one
+ * together.
  *
  * Order of things on the disk: the bytes of units; flush; their lines in the journal; flush; when
  * all are there, headers; flush; texts; "commit"; flush; renames; then journals go. Whatever is
  * killed where, the next run finds either a line, and what it speaks of, or none.
  */
-#include "checkpoint/outputs.h"
+#include "checkpoint/job_run.h"
 #include <sft/digest.h>
 #include <stdlib.h>
+
+typedef sft__running running;
 
 static const uint64_t DEFAULT_MEMORY = (uint64_t)256 << 20;
 static const uint64_t LEAST_MEMORY = (uint64_t)4 << 20;
 static const uint64_t MOVE_STEP = (uint64_t)4 << 20; /* bytes between two looks at the control */
 static const uint64_t BATCH = (uint64_t)256 << 20;   /* bytes between two flushes */
 
-typedef struct idle {
-    struct idle *next;
-} idle;
-
-typedef struct running {
-    const sft_job *job;
-    sft_job_run_options options;
-    sft__stage stage;
-    sft__outputs outputs;
-    sft__done done;
-    size_t *mine; /* units of this task that are to be done */
-    size_t mine_count;
-    uint64_t mine_bytes;
-    sft__disk journal;
-    uint64_t journal_size;
-    sft__buf journal_path;
-    sft__mutex journal_lock; /* of the three above; taken before the other */
-    sft__mutex lock;         /* of everything below */
-    sft__cond returned;
-    bool ready; /* the locks exist */
-    uint8_t *buffers;
-    idle *free_buffers;
-    sft__buf pending; /* lines that wait for a flush */
-    uint64_t pending_bytes;
-    uint64_t moved;
-    uint64_t read;
-    uint64_t kept;
-    bool verifying;
-    sft_status status;
-    sft_error error;
-    sft_error *err;
-} running;
-
 /* ---------------------------------------------------------------- failing */
 
-static sft_status fail_first(running *r, sft_status status, const sft_error *why) {
+sft_status sft__run_fail(running *r, sft_status status, const sft_error *why) {
     sft__mutex_lock(&r->lock);
     if (r->status == SFT_OK) {
         r->status = status;
@@ -68,7 +38,8 @@ static sft_status advance(running *r, uint64_t bytes) {
     r->moved += bytes;
     sft_status status = r->status;
     if (status == SFT_OK && control != NULL && control->poll != NULL) {
-        const sft_progress p = {r->moved, r->mine_bytes};
+        const bool alone = r->crew.group == NULL;
+        const sft_progress p = {r->moved + r->crew.others, alone ? r->mine_bytes : r->crew.total};
         if (control->poll(control->ctx, &p) != 0) {
             status = sft__fail(&r->error, SFT_E_CANCELLED, "cancelled");
             r->status = status;
@@ -80,7 +51,7 @@ static sft_status advance(running *r, uint64_t bytes) {
 
 /* ---------------------------------------------------------------- sources */
 
-static sft_status check_sources(const running *r, sft_error *err) {
+sft_status sft__run_check_sources(const running *r, sft_error *err) {
     for (size_t i = 0; i < r->job->source_count; i++) {
         const sft__job_source *const s = &r->job->sources[i];
         const char *const name = sft_source_name(s->source);
@@ -136,7 +107,7 @@ static sft_status checkpoint(running *r, sft_error *err) {
     return status;
 }
 
-static sft_status open_journal(running *r, sft_error *err) {
+sft_status sft__run_open_journal(running *r, sft_error *err) {
     uint64_t valid;
     sft__buf lines;
     SFT_TRY(
@@ -198,14 +169,14 @@ static uint8_t *take_buffer(running *r) {
     while (r->free_buffers == NULL) {
         sft__cond_wait(&r->returned, &r->lock);
     }
-    idle *const b = r->free_buffers;
+    sft__idle *const b = r->free_buffers;
     r->free_buffers = b->next;
     sft__mutex_unlock(&r->lock);
     return (uint8_t *)b;
 }
 
 static void give_buffer(running *r, uint8_t *buffer) {
-    idle *const b = (idle *)(void *)buffer;
+    sft__idle *const b = (sft__idle *)(void *)buffer;
     sft__mutex_lock(&r->lock);
     b->next = r->free_buffers;
     r->free_buffers = b;
@@ -235,6 +206,7 @@ static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *er
     r->pending_bytes += r->job->units[unit].bytes;
     const bool now = r->options.durability != SFT_DURABLE_FULL || r->pending_bytes >= BATCH;
     sft__mutex_unlock(&r->lock);
+    sft__crew_tick(r);
     return now ? checkpoint(r, err) : SFT_OK;
 }
 
@@ -279,7 +251,8 @@ static void run_unit(void *ctx, size_t index) {
     error.offset = SFT_NO_OFFSET;
     const sft_status status = do_unit(r, r->mine[index], &error);
     if (status != SFT_OK) {
-        (void)fail_first(r, status, &error); /* keeps the first one: what follows it is empty */
+        (void)sft__run_fail(r, status, &error); /* keeps the first one: what follows it is empty */
+        sft__crew_stop(r);
     }
 }
 
@@ -309,7 +282,9 @@ static void choose_units(running *r, uint8_t kind) {
         const double share = tasks > 0 ? (double)at / (double)total * tasks : 0;
         const uint32_t task = (uint32_t)share + 1 < tasks ? (uint32_t)share + 1 : tasks;
         at += job->units[i].bytes + 1;
-        if ((tasks == 0 || task == r->options.task) && r->done.units[i] == kind) {
+        const bool ours = r->crew.owner != NULL ? r->crew.owner[i] == r->crew.group->rank
+                                                : tasks == 0 || task == r->options.task;
+        if (ours && r->done.units[i] == kind) {
             r->mine[r->mine_count++] = i;
             r->mine_bytes += job->units[i].bytes;
         }
@@ -367,7 +342,7 @@ static sft_status make_buffers(running *r, sft_error *err) {
     }
     uint8_t *const first = r->buffers + (4096 - (uintptr_t)r->buffers % 4096);
     for (uint64_t i = 0; i < count; i++) {
-        idle *const b = (idle *)(void *)(first + i * room);
+        sft__idle *const b = (sft__idle *)(void *)(first + i * room);
         b->next = r->free_buffers;
         r->free_buffers = b;
     }
@@ -381,7 +356,7 @@ static void drop_buffers(running *r, uint64_t size) {
     r->free_buffers = NULL;
 }
 
-static sft_status do_units(running *r, sft_error *err) {
+sft_status sft__run_units(running *r, sft_error *err) {
     SFT_TRY(make_buffers(r, err));
     const uint64_t size = r->kept;
     sft_status status = SFT_OK;
@@ -410,7 +385,7 @@ static sft_status do_units(running *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- the end */
 
-static void finish_file(void *ctx, size_t index) {
+void sft__run_finish_file(void *ctx, size_t index) {
     running *const r = ctx;
     const sft__job_file *const f = &r->job->files[index];
     sft__buf header;
@@ -429,7 +404,7 @@ static void finish_file(void *ctx, size_t index) {
     }
     sft__buf_reset(&header);
     if (status != SFT_OK) {
-        (void)fail_first(r, status, &error);
+        (void)sft__run_fail(r, status, &error);
     }
 }
 
@@ -460,22 +435,10 @@ static sft_status write_texts(running *r, sft_error *err) {
     return status;
 }
 
-/* Everything is written: headers, texts, names. Under a lock of its own, as tasks may end together.
- */
-static sft_status publish(running *r, sft_error *err) {
+/* Every file is complete: what names them comes last. */
+sft_status sft__run_commit(running *r, sft_error *err) {
     sft__buf lines;
     if (!r->done.committed) {
-        SFT_TRY(check_sources(r, err));
-        if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
-            SFT_TRY(sft__stage_check(&r->stage, err));
-        }
-        sft_pool_run(r->options.pool, r->job->count, finish_file, r);
-        if (r->status != SFT_OK) {
-            if (err != NULL) {
-                *err = r->error;
-            }
-            return r->status;
-        }
         SFT_TRY(write_texts(r, err));
         if (r->stage.durable) {
             SFT_TRY(sft__disk_sync_folder(r->stage.folder, err));
@@ -491,7 +454,26 @@ static sft_status publish(running *r, sft_error *err) {
     return sft__stage_commit(&r->stage, err);
 }
 
-static bool is_complete(const running *r, size_t *missing) {
+/* Everything is written: headers, texts, names. Under a lock of its own, as tasks may end together.
+ */
+static sft_status publish(running *r, sft_error *err) {
+    if (!r->done.committed) {
+        SFT_TRY(sft__run_check_sources(r, err));
+        if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
+            SFT_TRY(sft__stage_check(&r->stage, err));
+        }
+        sft_pool_run(r->options.pool, r->job->count, sft__run_finish_file, r);
+        if (r->status != SFT_OK) {
+            if (err != NULL) {
+                *err = r->error;
+            }
+            return r->status;
+        }
+    }
+    return sft__run_commit(r, err);
+}
+
+bool sft__run_is_complete(const running *r, size_t *missing) {
     for (size_t i = 0; i < r->job->unit_count; i++) {
         if (r->done.units[i] == 0) {
             *missing = i;
@@ -534,7 +516,7 @@ static sft_status end(running *r, bool *published, sft_error *err) {
     if (r->options.tasks > 0) {
         SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
     }
-    if (!is_complete(r, &missing)) {
+    if (!sft__run_is_complete(r, &missing)) {
         return (r->options.flags & SFT_JOB_FINISH) == 0
                    ? SFT_OK
                    : sft__fail(err, SFT_E_STATE, "unit %llu of %llu is not done: a task is missing",
@@ -546,9 +528,13 @@ static sft_status end(running *r, bool *published, sft_error *err) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status prepare(running *r, const char *directory, const sft_job_run_options *options,
-                          sft_error *err) {
-    const sft_job *const job = r->job;
+sft_status sft__run_prepare(running *r, const sft_job *job, const char *directory,
+                            const sft_job_run_options *options, sft_error *err) {
+    memset(r, 0, sizeof *r);
+    r->job = job;
+    r->journal = SFT__DISK_NONE;
+    r->crew.board = SFT__DISK_NONE;
+    sft__buf_init(&r->crew.board_path, job->allocator);
     if (options != NULL && options->struct_size < sizeof *options) {
         return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
     }
@@ -572,12 +558,12 @@ static sft_status prepare(running *r, const char *directory, const sft_job_run_o
     SFT_TRY(
         sft__stage_init(&r->stage, job, directory, r->options.durability == SFT_DURABLE_FULL, err));
     SFT_TRY(check_memory(r, err));
-    return check_sources(r, err);
+    return sft__run_check_sources(r, err);
 }
 
 /* A run that was killed between renaming the folder and removing the journals has done everything.
  */
-static sft_status is_published(running *r, bool *published, sft_error *err) {
+sft_status sft__run_is_published(running *r, bool *published, sft_error *err) {
     sft__done found = r->done;
     found.committed = false;
     if (r->stage.fresh) {
@@ -593,7 +579,7 @@ static sft_status is_published(running *r, bool *published, sft_error *err) {
 
 static sft_status carry_out(running *r, bool *published, sft_error *err) {
     const uint32_t flags = r->options.flags;
-    SFT_TRY(is_published(r, published, err));
+    SFT_TRY(sft__run_is_published(r, published, err));
     if (*published) {
         return SFT_OK;
     }
@@ -607,21 +593,21 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         return sft__fail(err, SFT_E_STATE, "no task has written anything");
     }
     SFT_TRY(sft__stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
-    SFT_TRY(open_journal(r, err));
+    SFT_TRY(sft__run_open_journal(r, err));
     SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
     if (!r->done.committed && (flags & SFT_JOB_FINISH) == 0) {
         if (r->options.tasks == 0) {
             SFT_TRY(sft__outputs_reserve(&r->outputs, err));
         }
-        SFT_TRY(do_units(r, err));
-        SFT_TRY(check_sources(r, err));
+        SFT_TRY(sft__run_units(r, err));
+        SFT_TRY(sft__run_check_sources(r, err));
     }
     return end(r, published, err);
 }
 
-/* After a failure: a staging folder that nobody can go on from is not left behind. */
-static void leave(running *r) {
-    if (r->options.tasks > 0 || r->journal == SFT__DISK_NONE || r->done.committed) {
+void sft__run_leave(running *r) {
+    const bool alone = r->options.tasks == 0 || r->crew.group != NULL;
+    if (!alone || r->journal == SFT__DISK_NONE || r->done.committed) {
         return; /* others may be at it; or it is not ours */
     }
     for (size_t i = 0; i < r->job->unit_count; i++) {
@@ -635,9 +621,14 @@ static void leave(running *r) {
     (void)!sft__stage_drop(&r->stage, NULL);
 }
 
-static void reset(running *r) {
+void sft__run_reset(running *r) {
     const sft_allocator *const a = r->job->allocator;
+    const size_t ranks = r->crew.group != NULL ? r->crew.group->size : 0;
     sft__disk_close(r->journal);
+    sft__disk_close(r->crew.board);
+    sft__buf_reset(&r->crew.board_path);
+    sft__free(a, r->crew.owner, (r->job->unit_count + 1) * sizeof *r->crew.owner);
+    sft__free(a, r->crew.numbers, 8 * (ranks + 1));
     sft__outputs_reset(&r->outputs);
     sft__stage_reset(&r->stage);
     sft__buf_reset(&r->journal_path);
@@ -652,28 +643,29 @@ static void reset(running *r) {
     }
 }
 
-sft_status sft_job_run(const sft_job *job, const char *directory,
-                       const sft_job_run_options *options, sft_job_result *result, sft_error *err) {
-    bool published = false;
-    running r;
-    memset(&r, 0, sizeof r);
-    r.job = job;
-    r.journal = SFT__DISK_NONE;
-    sft_status status = prepare(&r, directory, options, err);
-    if (status == SFT_OK) {
-        status = carry_out(&r, &published, err);
-    }
+sft_status sft__run_explain(const running *r, sft_status status, sft_error *err) {
     if (status == SFT_E_TRUNCATED) { /* that is what a source which has become shorter says */
         sft_error why;
-        if (check_sources(&r, &why) == SFT_E_MISMATCH) {
+        if (sft__run_check_sources(r, &why) == SFT_E_MISMATCH) {
             status = SFT_E_MISMATCH;
             if (err != NULL) {
                 *err = why;
             }
         }
     }
+    return status;
+}
+
+sft_status sft_job_run(const sft_job *job, const char *directory,
+                       const sft_job_run_options *options, sft_job_result *result, sft_error *err) {
+    bool published = false;
+    running r;
+    sft_status status = sft__run_prepare(&r, job, directory, options, err);
+    if (status == SFT_OK) {
+        status = sft__run_explain(&r, carry_out(&r, &published, err), err);
+    }
     if (status != SFT_OK && status != SFT_E_DURABILITY) {
-        leave(&r);
+        sft__run_leave(&r);
     }
     if (result != NULL) {
         result->bytes_written = r.moved;
@@ -681,6 +673,6 @@ sft_status sft_job_run(const sft_job *job, const char *directory,
         result->bytes_kept = r.kept;
         result->published = published ? 1 : 0;
     }
-    reset(&r);
+    sft__run_reset(&r);
     return status;
 }

@@ -20,36 +20,42 @@ static sft_status about(const sft_tensor *t, sft_status status, const sft_error 
 }
 
 /* One shard of a flat layout: a box of the full tensor that is contiguous in it. */
-static sft_status take_run(parting *p, const sft_tensor *t, const sft_shard *s) {
+static sft_status take_run(sft__assembly *a, const sft_tensor *t, const sft_shard *s) {
     uint64_t first = 0;
     for (uint32_t d = 0; d < t->rank; d++) {
         first = first * t->shape[d] + s->start[d];
     }
-    return sft__assembly_flat(&p->assembly, 0, t, s->start, s->count, first - s->local_start[0]);
+    return sft__assembly_flat(a, 0, t, s->start, s->count, first - s->local_start[0]);
 }
 
-static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout *layout) {
+sft_status sft__part_take(sft__assembly *a, const sft_tensor *t, const sft_layout *layout,
+                          uint64_t rank, sft_error *err) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
-    uint64_t local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, extent, local_start};
     const bool flat = sft_layout_is_flat(layout) != 0;
     uint64_t shards = 0;
     sft_error why;
-    sft_status status =
-        sft_layout_local_shape(layout, t->shape, t->rank, p->rank, local, &why);
-    if (status == SFT_OK) {
-        status = sft_layout_shard_count(layout, t->shape, t->rank, p->rank, &shards, &why);
-    }
+    sft_status status = sft_layout_shard_count(layout, t->shape, t->rank, rank, &shards, &why);
     for (uint64_t i = 0; i < shards && status == SFT_OK; i++) {
-        status = sft_layout_shard_at(layout, t->shape, t->rank, p->rank, i, &shard, &why);
+        status = sft_layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
         if (status == SFT_OK) {
-            SFT_TRY(flat ? take_run(p, t, &shard)
-                         : sft__assembly_box(&p->assembly, 0, t, start, extent, local_start));
+            SFT_TRY(flat ? take_run(a, t, &shard)
+                         : sft__assembly_box(a, 0, t, start, extent, local_start));
         }
     }
+    return status == SFT_OK ? SFT_OK : about(t, status, &why, err);
+}
+
+static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout *layout) {
+    uint64_t local[SFT_LAYOUT_RANK];
+    sft_error why;
+    const sft_status status =
+        sft_layout_local_shape(layout, t->shape, t->rank, p->rank, local, &why);
     if (status != SFT_OK) {
         return about(t, status, &why, p->err);
     }
+    SFT_TRY(sft__part_take(&p->assembly, t, layout, p->rank, p->err));
+    const bool flat = sft_layout_is_flat(layout) != 0;
     return sft__assembly_add(&p->assembly, 0, t, local, flat ? 1 : t->rank);
 }
 

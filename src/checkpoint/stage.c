@@ -8,6 +8,7 @@
 
 static const char suffix[] = ".sft-part";
 static const char journal_prefix[] = ".sft-journal-";
+static const char board[] = ".sft-board"; /* of a group that was killed */
 
 static const char *name_at(const sft_job *job, size_t i) {
     return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
@@ -94,51 +95,64 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
     return SFT_OK;
 }
 
-sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *directory, bool durable,
-                           sft_error *err) {
+static sft_status begin(sft__stage *s, const char *directory, bool durable,
+                        const sft_allocator *allocator, sft_error *err) {
     size_t len = strlen(directory);
     memset(s, 0, sizeof *s);
-    s->job = job;
-    s->allocator = job->allocator;
+    s->allocator = allocator;
     s->durable = durable;
-    sft__arena_init(&s->arena, job->allocator, 0);
+    sft__arena_init(&s->arena, allocator, 0);
     while (len > 1 && is_slash(directory[len - 1])) {
         len--;
     }
     char *const root = sft__arena_copy(&s->arena, len > 0 ? directory : ".", len > 0 ? len : 1);
-    if (root == NULL) {
-        return sft__fail_nomem(err, len);
-    }
     s->root = root;
-    if (job->count == 1 && job->text_count == 0) {
-        sft__buf in;
-        sft__buf_init(&in, job->allocator);
-        sft_status status = sft__stage_path(&in, root, "", err);
-        if (status == SFT_OK) { /* one file is renamed by itself; its name may hold folders: the
-                                   last part counts */
-            const char *const name = job->files[0].given.name;
-            status = name_folder(s, in.data, in.len - 1, name + base_at(name), err);
-        }
-        sft__buf_reset(&in);
-        return status;
-    }
-    const size_t base = base_at(root);
-    char *const parent = sft__arena_copy(&s->arena, base > 0 ? root : ".", base > 0 ? base : 1);
+    return root != NULL ? SFT_OK : sft__fail_nomem(err, len);
+}
+
+/* Beside the target if the whole of it can appear at once. */
+static sft_status find_folder(sft__stage *s, sft_error *err) {
+    const size_t base = base_at(s->root);
+    char *const parent = sft__arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
     if (parent == NULL) {
         return sft__fail_nomem(err, base + 1);
     }
     SFT_TRY(can_replace(s, parent, &s->fresh, err));
-    if (s->fresh) {
-        return name_folder(s, root, base, root + base, err);
+    return s->fresh ? name_folder(s, s->root, base, s->root + base, err) : SFT_OK;
+}
+
+sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *directory, bool durable,
+                           sft_error *err) {
+    const char *name = "";
+    SFT_TRY(begin(s, directory, durable, job->allocator, err));
+    s->job = job;
+    if (job->count == 1 && job->text_count == 0) { /* one file is renamed by itself; its name may
+                                                      hold folders: the last part counts */
+        name = job->files[0].given.name;
+        name += base_at(name);
+    } else {
+        SFT_TRY(find_folder(s, err));
+        if (s->fresh) {
+            return SFT_OK;
+        }
     }
     sft__buf in;
     sft__buf_init(&in, job->allocator);
-    sft_status status = sft__stage_path(&in, root, "", err);
+    sft_status status = sft__stage_path(&in, s->root, "", err);
     if (status == SFT_OK) {
-        status = name_folder(s, in.data, in.len - 1, "", err);
+        status = name_folder(s, in.data, in.len - 1, name, err);
     }
     sft__buf_reset(&in);
     return status;
+}
+
+sft_status sft__stage_init_set(sft__stage *s, const char *directory, bool durable,
+                               const sft_allocator *allocator, sft_error *err) {
+    SFT_TRY(begin(s, directory, durable, allocator, err));
+    SFT_TRY(find_folder(s, err));
+    return s->fresh ? SFT_OK
+                    : sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already, and not empty",
+                                s->root);
 }
 
 void sft__stage_reset(sft__stage *s) {
@@ -299,6 +313,10 @@ sft_status sft__stage_journal(const sft__stage *s, uint32_t task, uint32_t tasks
     return sft__stage_path(out, s->folder, name, err);
 }
 
+sft_status sft__stage_board(const sft__stage *s, sft__buf *out, sft_error *err) {
+    return sft__stage_path(out, s->folder, board, err);
+}
+
 static bool is_journal(const char *name, size_t len) {
     return len > sizeof journal_prefix - 1 &&
            memcmp(name, journal_prefix, sizeof journal_prefix - 1) == 0;
@@ -420,12 +438,20 @@ static sft_status replace_folder(const sft__stage *s, sft_error *err) {
 sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf from;
     sft__buf to;
-    if (s->fresh) {
-        return replace_folder(s, err);
-    }
     sft__buf_init(&from, s->allocator);
     sft__buf_init(&to, s->allocator);
-    sft_status status = move_all(s, &from, &to, err);
+    sft_status status = sft__stage_board(s, &from, err);
+    if (status == SFT_OK) {
+        status = sft__disk_remove(from.data, err);
+    }
+    if (status == SFT_OK && s->fresh) {
+        status = replace_folder(s, err);
+        sft__buf_reset(&from);
+        return status;
+    }
+    if (status == SFT_OK) {
+        status = move_all(s, &from, &to, err);
+    }
     sft__buf_reset(&from);
     sft__buf_reset(&to);
     if (status == SFT_OK && s->durable) {

@@ -25,6 +25,9 @@ typedef struct sft__stage {
 /* Looks at the target: nothing is made yet. */
 sft_status sft__stage_init(sft__stage *stage, const sft_job *job, const char *directory,
                            bool durable, sft_error *err);
+/* The same for a folder that is no job's (job stays NULL), and must not be there, or be empty. */
+sft_status sft__stage_init_set(sft__stage *stage, const char *directory, bool durable,
+                               const sft_allocator *allocator, sft_error *err);
 bool sft__stage_is_there(const sft__stage *stage);
 void sft__stage_reset(sft__stage *stage);
 /* Makes the folders that are missing. restart: what lies in the staging folder goes. SFT_E_EXISTS:
@@ -40,6 +43,8 @@ sft_status sft__stage_parents(const sft__stage *stage, const char *folder, const
 sft_status sft__stage_sync_parents(const sft__stage *stage, const char *name, sft_error *err);
 sft_status sft__stage_journal(const sft__stage *stage, uint32_t task, uint32_t tasks, sft__buf *out,
                               sft_error *err);
+/* The file by which the processes of a group see how far the others are. */
+sft_status sft__stage_board(const sft__stage *stage, sft__buf *out, sft_error *err);
 /* What all journals in a folder say; none is fine. */
 sft_status sft__stage_read(const sft__stage *stage, const char *folder, sft__done *done,
                            sft_error *err);
