@@ -200,6 +200,38 @@ SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old 
                                                              const sft_cuda_loaded *loaded, size_t index,
                                                              uint32_t flags, sft_error *err);
 
+/* ---------------------------------------------------------------- for those who load it at run time */
+
+/* All of the above: what dlopen and dlsym("sft_cuda_api_get") need. Grows at its end. */
+typedef struct sft_cuda_api {
+    size_t struct_size;
+    const char *version; /* of the library, "major.minor.patch" */
+    sft_status (*available)(uint32_t *devices, const char *driver_path, sft_error *err);
+    sft_status (*open)(sft_cuda **out, const sft_cuda_options *options, sft_error *err);
+    void (*close)(sft_cuda *cuda);
+    sft_status (*info_get)(const sft_cuda *cuda, sft_cuda_info *out, sft_error *err);
+    sft_status (*direct_probe)(sft_cuda *cuda, const sft_catalog *catalog, size_t file,
+                               sft_error *err);
+    sft_status (*load_size)(uint64_t *bytes, const sft_catalog *catalog,
+                            const sft_cuda_load_options *options, sft_error *err);
+    sft_status (*load)(sft_cuda_loaded **out, sft_cuda *cuda, const sft_catalog *catalog,
+                       const sft_cuda_load_options *options, sft_error *err);
+    size_t (*loaded_count)(const sft_cuda_loaded *loaded);
+    sft_status (*loaded_at)(const sft_cuda_loaded *loaded, size_t index, sft_cuda_view *out);
+    uint64_t (*loaded_bytes)(const sft_cuda_loaded *loaded);
+    uint64_t (*loaded_memory)(const sft_cuda_loaded *loaded, uint64_t *size);
+    void (*loaded_stats)(const sft_cuda_loaded *loaded, sft_cuda_stats *out);
+    sft_strategy (*loaded_strategy)(const sft_cuda_loaded *loaded, size_t file, const char **reason,
+                                    int *direct, const char **direct_reason);
+    sft_status (*loaded_wait)(const sft_cuda_loaded *loaded, uintptr_t stream, sft_error *err);
+    void (*loaded_free)(sft_cuda_loaded *loaded);
+    sft_status (*loaded_dlpack)(sft_dl_managed **out, const sft_cuda_loaded *loaded, size_t index,
+                                uint32_t flags, sft_error *err);
+    sft_status (*loaded_dlpack_old)(sft_dl_managed_old **out, const sft_cuda_loaded *loaded,
+                                    size_t index, uint32_t flags, sft_error *err);
+} sft_cuda_api;
+SFT_API const sft_cuda_api *sft_cuda_api_get(void); /* static */
+
 #ifdef __cplusplus
 }
 #endif

@@ -262,6 +262,11 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_cuda_info(PyObject *module, PyObject *capsule);
+PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_cuda_dlpack(PyObject *module, PyObject *args);
+PyObject *core_cuda_stats(PyObject *module, PyObject *capsule);
 
 /* Format dtype by the name that frameworks call it by ("float32"), or by the format's; NULL: none. */
 const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len);

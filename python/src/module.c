@@ -33,6 +33,15 @@ static PyMethodDef methods[] = {
      "deserialize(bytes)\n--\n\n[(name, {'shape': ..., 'dtype': ..., 'data': bytearray}), ...]"},
     {"_safe_open_handle", CALL(core_safe_open_handle), METH_VARARGS | METH_KEYWORDS,
      "_safe_open_handle(f, framework, device='cpu', *, backend='mmap')\n--\n\nsafe_open of a file object."},
+    {"_cuda_open", CALL(core_cuda_open), METH_VARARGS | METH_KEYWORDS,
+     "_cuda_open(device, driver=None, memory=None)\n--\n\nA GPU, as a capsule."},
+    {"_cuda_info", core_cuda_info, METH_O, "_cuda_info(device, /)\n--\n\nWhat a device is and holds."},
+    {"_cuda_load", CALL(core_cuda_load), METH_VARARGS | METH_KEYWORDS,
+     "_cuda_load(device, handle, names, slices, direct, progress)\n--\n\n"
+     "(load, [(name, dtype, shape, nbytes, address), ...])"},
+    {"_cuda_dlpack", core_cuda_dlpack, METH_VARARGS,
+     "_cuda_dlpack(load, index, as_bytes, versioned, /)\n--\n\nA capsule of DLPack's."},
+    {"_cuda_stats", core_cuda_stats, METH_O, "_cuda_stats(load, /)\n--\n\nWhat a load did."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
     {NULL, NULL, 0, NULL},
 };
