@@ -3,8 +3,10 @@
 behind S3 signatures; and nginx configured to misbehave. Standard library only."""
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -18,7 +20,7 @@ import hostile_server
 INDEX = "model.safetensors.index.json"
 FILE = "model-00001-of-00002.safetensors"
 CONF = """
-daemon off; worker_processes 2; pid {tmp}/nginx.pid; error_log {tmp}/error.log;
+{user}daemon off; worker_processes 2; pid {tmp}/nginx.pid; error_log {tmp}/error.log;
 events {{ worker_connections 512; }}
 http {{
   access_log {tmp}/access.log; default_type application/octet-stream; sendfile on; tcp_nodelay on;
@@ -63,10 +65,11 @@ class Nginx:
             raise RuntimeError("nginx is not installed: scripts/bootstrap.sh test installs it")
         plain, tls = free_port(), free_port()
         conf = os.path.join(t.tmp, "nginx.conf")
-        # its workers may run as another user
-        os.chmod(t.tmp, 0o755)
+        user = ""
+        if os.geteuid() == 0:  # else its workers run as another user, whom our folders are closed to
+            user = "user %s %s; " % (pwd.getpwuid(0).pw_name, grp.getgrgid(os.getegid()).gr_name)
         with open(conf, "w", encoding="utf-8") as f:
-            f.write(CONF.format(tmp=t.tmp, root=t.files, plain=plain, tls=tls, key=key, cert=self.cert))
+            f.write(CONF.format(tmp=t.tmp, root=t.files, plain=plain, tls=tls, key=key, cert=self.cert, user=user))
         self.process = subprocess.Popen(
             [program, "-p", t.tmp, "-c", conf, "-e", os.path.join(t.tmp, "error.log")], stderr=subprocess.DEVNULL
         )
