@@ -44,10 +44,14 @@ run() {
         sanitize)
             export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:strict_string_checks=1
             export UBSAN_OPTIONS=print_stacktrace=1
+            # The sanitizer opens libraries in the caller's stead, whose search path it has not; hostile inputs are not
+            # limited in address space and time.
+            export LD_LIBRARY_PATH=$PWD/build/asan SFT_SANITIZED=1
             # fault_kill counts system calls, of which the sanitizer's allocator makes some of its own.
             port asan asan -LE 'check|package|oracle|bench' -E fault_kill
-            export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+            export LD_LIBRARY_PATH=$PWD/build/tsan TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
             port tsan tsan -L 'unit|stress'
+            unset LD_LIBRARY_PATH SFT_SANITIZED
             ;;
         valgrind)
             # The ordinary build; unit tests under memcheck, no leak of any kind allowed.

@@ -57,7 +57,7 @@ def run(case, tool, fixtures, scratch):
     home = os.path.join(scratch, "bin")
     env = {"PATH": home + os.pathsep + os.environ.get("PATH", ""), "HOME": folder, "LC_ALL": "C.UTF-8",
            "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1", "TESTS": HERE}
-    for name in ("SystemRoot", "ASAN_OPTIONS", "UBSAN_OPTIONS", "PYENV_ROOT", "PYENV_VERSION"):
+    for name in ("SystemRoot", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH", "PYENV_ROOT", "PYENV_VERSION"):
         if name in os.environ:
             env[name] = os.environ[name]
     try:

@@ -243,7 +243,7 @@ def beside(tool, faults):
             for args in (["model/m.onnx"], [str(folder / "m.onnx")]):
                 run = hostile.Run(tool, ["hash", *args], root)
                 message = run.err.decode("utf-8", "replace")
-                if (run.status == 0) != (error is None) or (error or "") not in message or run.seconds > 2:
+                if (run.status == 0) != (error is None) or (error or "") not in message or run.seconds > hostile.LIMIT_SECONDS:
                     faults.append("onnx beside: %s: %d, %.2f s: %s" % (what, run.status, run.seconds, message.strip()))
         many = [external(offset=str(i % 16), name="t%d" % i) for i in range(3000)]
         (folder / "m.onnx").write_bytes(onnx_model(*many))
@@ -252,7 +252,7 @@ def beside(tool, faults):
         (folder / "n.onnx").write_bytes(onnx_model(*(external("f%d" % i, name="t%d" % i) for i in range(400))))
         for name in ("m.onnx", "n.onnx"):
             run = hostile.Run(tool, ["convert", name, "-o", "out-" + name], folder)
-            if run.status != 0 or run.seconds > 2:
+            if run.status != 0 or run.seconds > hostile.LIMIT_SECONDS:
                 faults.append("onnx beside: %s: %d, %.2f s: %s" % (name, run.status, run.seconds, run.err[:200]))
         cache = root / "models--a--b"
         (cache / "blobs").mkdir(parents=True)

@@ -8,8 +8,8 @@ def start(args, **more):
 
 many = sorted(f for f in os.listdir(".") if f.startswith("l"))
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    p = start(["ls", "--json"] + many)  # more than a pipe holds, and nobody reads
-    time.sleep(0.2)
+    p = start(["ls", "--json"] + many)  # more than a pipe holds, and nobody reads on
+    os.read(p.stdout.fileno(), 1)  # it has begun
     p.send_signal(number)
     time.sleep(0.1)
     p.stdout.read()
