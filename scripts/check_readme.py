@@ -44,6 +44,7 @@ def main():
     faults = commands = 0
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(os.path.join(ROOT, "examples", "model"), os.path.join(scratch, "model"))
+        shutil.copy(os.path.join(ROOT, "tests", "import", "fixtures", "checkpoint.pt"), scratch)
         os.mkdir(os.path.join(scratch, ".bin"))
         os.symlink(tool, os.path.join(scratch, ".bin", "safetensors"))
         env = {"PATH": os.path.join(scratch, ".bin") + os.pathsep + os.environ["PATH"], "HOME": scratch,

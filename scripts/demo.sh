@@ -11,6 +11,7 @@ work=build/demo
 rm -rf "$work"
 mkdir -p "$work"
 cp -r examples/model "$work/model"
+cp tests/import/fixtures/checkpoint.pt "$work/checkpoint.pt"
 chmod -R u+w "$work"
 cd "$work" || exit 4
 
@@ -91,4 +92,26 @@ say "Write: the first layer only, as F16, renamed"
 step 0 cp one.safetensors layer0.safetensors --select 'model.layers.0.*' \
     --rename 'model.layers.0.*=first.*' --cast F16
 step 0 ls layer0.safetensors
+
+say "A PyTorch checkpoint, without PyTorch; and a pickle that would run a command"
+step 0 ls checkpoint.pt
+step 0 convert checkpoint.pt -o checkpoint.safetensors
+step 0 diff checkpoint.pt checkpoint.safetensors
+printf "cos\nsystem\n(S'echo hello'\ntR." >evil.pkl
+step 1 scan evil.pkl
+
+say "Shards of a size; then cut anew for three ranks, one of them as it would load its part, and back to one file"
+step 0 split one.safetensors -o shards --max-shard-size 100kB
+step 0 diff one.safetensors shards
+cat >plan.json <<'JSON'
+{"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 3}}, "tensors": [
+  {"pattern": "*.mlp.down_proj.weight", "cuts": [null, {"by": "tp", "split": "balanced"}]},
+  {"pattern": "*.mlp.*", "cuts": [{"by": "tp", "split": "balanced"}, null]},
+  {"pattern": "*", "whole": true}]}
+JSON
+step 0 reshard one.safetensors --target-layout plan.json -o ranks
+step 0 slice one.safetensors --layout plan.json --rank 2 -o rank2.safetensors
+step 0 diff rank2.safetensors ranks/rank_2/model.safetensors
+step 0 join ranks -o whole.safetensors
+step 0 diff one.safetensors whole.safetensors
 printf '\ndemo: done, everything as it should be\n'
