@@ -125,6 +125,73 @@ sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output
     return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
 }
 
+/* ---------------------------------------------------------------- names */
+
+/* The names of the output, as a table. */
+typedef struct named {
+    sft__strmap map;
+    sft_tensor *list;
+    size_t twice; /* an item whose name another one has; SIZE_MAX: none */
+} named;
+
+static sft_status names_of(const sft__conversion *c, named *n, sft_error *err) {
+    n->twice = SIZE_MAX;
+    n->list = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *n->list);
+    if (n->list == NULL ||
+        !sft__strmap_init(&n->map, n->list, sizeof *n->list, c->item_count + 1, c->allocator)) {
+        sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
+        return sft__fail_nomem(err, c->item_count * sizeof *n->list);
+    }
+    for (size_t i = 0; i < c->item_count; i++) {
+        n->list[i].name = c->items[i].name;
+        n->list[i].name_len = c->items[i].name_len;
+        if (sft__strmap_add(&n->map, i) != SFT__STRMAP_NONE) {
+            n->twice = i;
+        }
+    }
+    return SFT_OK;
+}
+
+static void names_reset(const sft__conversion *c, named *n) {
+    sft__strmap_reset(&n->map);
+    sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
+}
+
+/* Another input's tensor under the name of an alias. */
+static sft_status check_aliases(const sft__conversion *c, const named *n, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count && c->catalog_count > 1; k++) {
+        for (size_t i = 0; i < sft_catalog_alias_count(c->catalogs[k]); i++) {
+            size_t len;
+            size_t of;
+            const char *name = sft_catalog_alias_at(c->catalogs[k], i, &len, &of);
+            const size_t at = sft__strmap_find(&n->map, name, len);
+            if (at != SFT__STRMAP_NONE && c->items[at].catalog != c->catalogs[k]) {
+                return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len,
+                                        "two inputs have this name, in one it is another name of a "
+                                        "tensor");
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
+sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
+    sft_status status;
+    named n;
+
+    SFT_TRY(names_of(c, &n, err));
+    if (n.twice == SIZE_MAX) {
+        status = check_aliases(c, &n, err);
+    } else {
+        const sft_import_item *item = &c->items[n.twice];
+        status = sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, item->name, item->name_len,
+                                  "two tensors would have this name");
+    }
+    names_reset(c, &n);
+    return status;
+}
+
 /* ---------------------------------------------------------------- metadata */
 
 static bool is_given(const sft__conversion *c, const char *key, size_t len) {
@@ -158,29 +225,47 @@ static sft_status metadata_inputs(sft__conversion *c, sft_writer *writer, sft_er
     return SFT_OK;
 }
 
+/* The aliases of one input's tensors that are in the file; at: of its tensors, item + 1. */
+static sft_status metadata_aliases_of(sft__conversion *c, const sft_catalog *catalog,
+                                      const named *names, const size_t *at, sft_writer *writer,
+                                      sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
+        size_t len;
+        size_t of;
+        const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
+        if (at[of] == 0 || is_given(c, name, len) || (len == 6 && memcmp(name, "format", 6) == 0) ||
+            sft__strmap_find(&names->map, name, len) != SFT__STRMAP_NONE || /* renamed to it */
+            sft_catalog_metadata_find(catalog, 0, name, len, NULL) != NULL) {
+            continue;
+        }
+        const sft_import_item *item = &c->items[at[of] - 1];
+        SFT_TRY(sft_writer_metadata(writer, name, len, item->name, item->name_len, err));
+    }
+    return SFT_OK;
+}
+
 /* alias: tensor, for the aliases of tensors in this file. */
 static sft_status metadata_aliases(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
                                    sft_error *err) {
-    for (size_t k = 0; k < c->catalog_count; k++) {
+    sft_status status = SFT_OK;
+    named names;
+
+    SFT_TRY(names_of(c, &names, err));
+    for (size_t k = 0; k < c->catalog_count && status == SFT_OK; k++) {
         const sft_catalog *catalog = c->catalogs[k];
-        for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
-            size_t len;
-            size_t of;
-            const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
-            const sft_tensor *t = sft_catalog_at(catalog, of);
-            const bool taken = is_given(c, name, len) ||
-                               sft_catalog_metadata_find(catalog, 0, name, len, NULL) != NULL ||
-                               (len == 6 && memcmp(name, "format", 6) == 0);
-            for (size_t j = first; j < end && !taken; j++) {
-                if (c->items[j].tensor == t) {
-                    SFT_TRY(sft_writer_metadata(writer, name, len, c->items[j].name,
-                                                c->items[j].name_len, err));
-                    break;
-                }
+        const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(size_t);
+        size_t *at = sft__alloc_zero(c->allocator, bytes);
+        for (size_t j = first; j < end && at != NULL; j++) {
+            if (c->items[j].catalog == catalog) {
+                at[sft_catalog_index_of(catalog, c->items[j].tensor)] = j + 1;
             }
         }
+        status = at != NULL ? metadata_aliases_of(c, catalog, &names, at, writer, err)
+                            : sft__fail_nomem(err, bytes);
+        sft__free(c->allocator, at, bytes);
     }
-    return SFT_OK;
+    names_reset(c, &names);
+    return status;
 }
 
 static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
@@ -196,7 +281,7 @@ static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t fi
     if (c->torch && !is_given(c, "format", 6)) {
         SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
     }
-    return metadata_aliases(c, writer, first, end, err);
+    return c->result.aliases != 0 ? metadata_aliases(c, writer, first, end, err) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -312,30 +397,6 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
         }
     }
     return SFT_OK;
-}
-
-/* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
-sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
-    sft__strmap map;
-    sft_status status = SFT_OK;
-    sft_tensor *names = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *names);
-
-    if (names == NULL ||
-        !sft__strmap_init(&map, names, sizeof *names, c->item_count + 1, c->allocator)) {
-        sft__free(c->allocator, names, (c->item_count + 1) * sizeof *names);
-        return sft__fail_nomem(err, c->item_count * sizeof *names);
-    }
-    for (size_t i = 0; i < c->item_count && status == SFT_OK; i++) {
-        names[i].name = c->items[i].name;
-        names[i].name_len = c->items[i].name_len;
-        if (sft__strmap_add(&map, i) != SFT__STRMAP_NONE) {
-            status = sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, c->items[i].name,
-                                      c->items[i].name_len, "two tensors would have this name");
-        }
-    }
-    sft__strmap_reset(&map);
-    sft__free(c->allocator, names, (c->item_count + 1) * sizeof *names);
-    return status;
 }
 
 sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "import/export.h"
 
-enum { PIECE = 512 << 20, TRAILER = 17, NUMBER_MOST = 11 };
+enum { PIECE = 512 << 20, TRAILER = 17, NUMBER_MOST = 11, NAME_MAX_BYTES = 65536 };
 
 /* Those that load_checkpoint takes. */
 static const char *type_of(const sft_dtype *dtype) {
@@ -35,6 +35,11 @@ static sft_status check(const sft_import_item *item, sft_error *err) {
             "a MindSpore checkpoint has no type %s: cast it (--cast f32) or leave "
             "it out",
             item->dtype->name);
+    }
+    if (item->name_len == 0 || item->name_len > NAME_MAX_BYTES) {
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
+                                "a parameter's name has 1 to %d bytes: rename it",
+                                (int)NAME_MAX_BYTES);
     }
     if (item->tensor->rank == 1 && item->tensor->shape[0] == 0) { /* it means a scalar there */
         return sft__fail_tensor(
@@ -170,6 +175,10 @@ static sft_status write_all(layout *l, sft_error *err) {
 static sft_status write_mindspore(sft__export *job, sft_error *err) {
     layout l = {.job = job, .most = job->options.piece_bytes};
 
+    if (job->c.item_count == 0) {
+        return sft__fail(err, SFT_E_UNSUPPORTED,
+                         "a MindSpore checkpoint without a parameter is none");
+    }
     l.most = l.most == 0 || l.most > PIECE ? PIECE : l.most;
     l.most = l.most < 16 ? 16 : l.most / 16 * 16; /* whole elements */
     sft__buf_init(&l.head, job->c.allocator);

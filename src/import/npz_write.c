@@ -6,6 +6,7 @@
  */
 #include "import/export.h"
 #include "import/npy.h"
+#include "import/zip.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -79,6 +80,11 @@ static sft_status add_member(sft__export *job, sft__buf *b, size_t i, sft__zip_m
     add_header(b, item);
     if (b->failed) {
         return sft__fail_nomem(err, b->len);
+    }
+    if (!sft__zip_name_is_safe(b->data, name_len)) {
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
+                                "no name for a member of an archive (absolute, \"..\", a backslash, "
+                                "a drive's letter, control characters): rename it");
     }
     SFT_TRY(sft__export_alloc(job, &text, b->len, 1, err));
     memcpy(text, b->data, b->len);

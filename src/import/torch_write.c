@@ -9,7 +9,7 @@
 #include "import/torch_write.h"
 #include <stdio.h>
 
-enum { ALIGNMENT = 64, FIXED = 4 };
+enum { ALIGNMENT = 64, FIXED = 4, NAME_MAX_BYTES = 65536 };
 
 /* What the elements are called: a storage class, or a dtype over an untyped storage. */
 typedef struct torch_type {
@@ -64,6 +64,10 @@ static sft_status check(const sft_import_item *item, sft_error *err) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
                                 "PyTorch has no type %s: cast it (--cast bf16) or leave it out",
                                 item->dtype->name);
+    }
+    if (item->name_len > NAME_MAX_BYTES) {
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
+                                "a name of more than %d bytes: rename it", (int)NAME_MAX_BYTES);
     }
     if (item->dtype->id == SFT_F4 && (t->rank == 0 || t->shape[t->rank - 1] % 2 != 0)) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
@@ -213,35 +217,22 @@ sft_status sft__put_tensor(sft__torch_writer *t, sft__called *c, sft_error *err)
 
 /* ---------------------------------------------------------------- names */
 
-static sft_status add_name(sft__torch_writer *t, const char *name, size_t len, size_t item,
-                           sft_error *err) {
-    if (!sft__grow(t->job->c.allocator, &t->called, &t->called_room, t->called_count + 1,
-                   sizeof *t->called)) {
-        return sft__fail_nomem(err, t->called_count * sizeof *t->called);
-    }
-    t->called[t->called_count++] = (sft__called){name, len, item, 0, 0};
-    return SFT_OK;
+/* Room was made for all: the table of names points into the list. A name that is there stays what
+ * it is. */
+static void add_name(sft__torch_writer *t, const char *name, size_t len, size_t item) {
+    t->called[t->called_count] = (sft__called){name, len, item, 0, 0};
+    t->called_count += sft__strmap_add(&t->names, t->called_count) == SFT__STRMAP_NONE;
 }
 
-static size_t item_of(const sft__torch_writer *t, const sft_tensor *tensor) {
-    for (size_t i = 0; i < t->job->c.item_count; i++) {
-        if (t->job->c.items[i].tensor == tensor) {
-            return i;
-        }
-    }
-    return SIZE_MAX;
-}
+static sft_status make_room(sft__torch_writer *t, sft_error *err) {
+    const sft_catalog *catalog = t->job->catalog;
+    const sft_allocator *a = t->job->c.allocator;
+    const size_t most = t->job->c.item_count + sft_catalog_alias_count(catalog) +
+                        sft_catalog_metadata_count(catalog, 0) + 1;
 
-static sft_status names_map(sft__torch_writer *t, sft_error *err) {
-    if (t->names.slots != NULL) {
-        sft__strmap_reset(&t->names);
-    }
-    if (!sft__strmap_init(&t->names, t->called, sizeof *t->called, t->called_count + 1,
-                          t->job->c.allocator)) {
-        return sft__fail_nomem(err, t->called_count * sizeof *t->called);
-    }
-    for (size_t i = 0; i < t->called_count; i++) {
-        (void)sft__strmap_add(&t->names, i);
+    if (!sft__grow(a, &t->called, &t->called_room, most, sizeof *t->called) ||
+        !sft__strmap_init(&t->names, t->called, sizeof *t->called, most, a)) {
+        return sft__fail_nomem(err, most * sizeof *t->called);
     }
     return SFT_OK;
 }
@@ -251,34 +242,37 @@ static sft_status names_map(sft__torch_writer *t, sft_error *err) {
 static sft_status add_aliases(sft__torch_writer *t, sft_error *err) {
     const sft_catalog *catalog = t->job->catalog;
     const size_t items = t->called_count;
+    size_t *item_of; /* of the catalog's tensors: position + 1 */
 
+    SFT_TRY(sft__export_alloc(t->job, &item_of, sft_catalog_count(catalog), sizeof *item_of, err));
+    for (size_t i = 0; i < t->job->c.item_count; i++) {
+        item_of[sft_catalog_index_of(catalog, t->job->c.items[i].tensor)] = i + 1;
+    }
     for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
         size_t len;
         size_t of;
         const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
-        const size_t item = item_of(t, sft_catalog_at(catalog, of));
-        if (item != SIZE_MAX && sft__strmap_find(&t->names, name, len) == SFT__STRMAP_NONE) {
-            SFT_TRY(add_name(t, name, len, item, err));
+        if (item_of[of] != 0) {
+            add_name(t, name, len, item_of[of] - 1);
         }
     }
     for (size_t i = 0; i < sft_catalog_metadata_count(catalog, 0); i++) {
         sft_metadata_entry e;
         (void)sft_catalog_metadata_at(catalog, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
         const size_t at = sft__strmap_find(&t->names, e.value, e.value_len);
-        if (at < items && sft__strmap_find(&t->names, e.key, e.key_len) == SFT__STRMAP_NONE &&
-            !(e.key_len == 6 && memcmp(e.key, "format", 6) == 0)) {
-            SFT_TRY(add_name(t, e.key, e.key_len, t->called[at].item, err));
+        if (at < items && !(e.key_len == 6 && memcmp(e.key, "format", 6) == 0)) {
+            add_name(t, e.key, e.key_len, t->called[at].item);
         }
     }
-    return names_map(t, err);
+    return SFT_OK;
 }
 
 static sft_status add_names(sft__torch_writer *t, sft_error *err) {
+    SFT_TRY(make_room(t, err));
     for (size_t i = 0; i < t->job->c.item_count; i++) {
         const sft_import_item *item = &t->job->c.items[i];
-        SFT_TRY(add_name(t, item->name, item->name_len, i, err));
+        add_name(t, item->name, item->name_len, i);
     }
-    SFT_TRY(names_map(t, err));
     return add_aliases(t, err);
 }
 

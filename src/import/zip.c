@@ -243,7 +243,7 @@ static bool extra64(const uint8_t *extra, size_t len, const uint32_t need[3], ui
     return wanted == 0 || seen;
 }
 
-static bool name_is_safe(const char *name, size_t len) {
+bool sft__zip_name_is_safe(const char *name, size_t len) {
     if (len == 0 || name[0] == '/' || sft__utf8_valid(name, len) != len) {
         return false;
     }
@@ -312,7 +312,7 @@ static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left,
     char *copy;
     SFT_TRY(sft__import_copy(job, &copy, name, name_len, err));
     z->name = copy;
-    if (!name_is_safe(z->name, name_len)) {
+    if (!sft__zip_name_is_safe(z->name, name_len)) {
         return wrong(job, "zip-name", at, err,
                      "a member's name is empty, absolute, not UTF-8, or leads elsewhere");
     }

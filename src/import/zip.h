@@ -32,6 +32,9 @@ typedef struct sft__zip {
 /* Does a zip end record stand at the end of the source? */
 bool sft__zip_probe(const sft__probe *p);
 
+/* Would a member of this name be taken? UTF-8, relative, nothing that leads elsewhere. */
+bool sft__zip_name_is_safe(const char *name, size_t len);
+
 /* Reads and checks the whole directory and every local header. In a scan, what PyTorch or Python
  * would read past becomes a finding. */
 sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err);

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Names on their way into other formats: many aliases, aliases that another input has, names that a
+format's own reader would refuse, files of no tensors. Standard library only.
+
+    python3 export_names.py --tool build/safetensors
+"""
+
+import argparse
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOOL = ""
+
+
+def save(path: str, names: list[str], metadata: dict[str, str] | None = None) -> None:
+    header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
+    for i, name in enumerate(names):
+        header[name] = {"dtype": "I32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]}
+    text = json.dumps(header).encode()
+    data = struct.pack(f"<{len(names)}i", *range(len(names)))
+    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path: str) -> tuple[dict[str, int], dict[str, str]]:
+    raw = Path(path).read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8 : 8 + size])
+    metadata = header.pop("__metadata__", {})
+    at = {name: 8 + size + t["data_offsets"][0] for name, t in header.items()}
+    return {name: struct.unpack_from("<i", raw, p)[0] for name, p in at.items()}, metadata
+
+
+def expect(status: int, words: str, *args: str) -> None:
+    done = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != status or words not in done.stdout + done.stderr:
+        short = " ".join(a[:60] for a in args)
+        got = f"exit {done.returncode}, {status} was expected, with {words!r}"
+        sys.exit(f"{short}: {got}:\n{done.stderr}")
+
+
+def many_aliases() -> None:
+    for count in 1, 7, 8, 64, 4096:
+        names = [f"a{i}" for i in range(count)]
+        save("many.safetensors", names, {f"b{i}": f"a{i}" for i in range(count)})
+        expect(0, "", "convert", "many.safetensors", "-o", "many.pt", "--force", "--verify")
+        expect(0, "", "convert", "many.pt", "-o", "k.safetensors", "--force", "--dedup", "keep")
+        values, _ = load("k.safetensors")
+        want = {f"{x}{i}": i for x in "ab" for i in range(count)}
+        if values != want:
+            sys.exit(f"{count} aliases: {len(values)} names, {len(want)} were expected")
+        args = ["--force", "--max-shard-size", "8"]
+        expect(0, "", "convert", "many.pt", "-o", "k.safetensors", *args)
+        for path in ["k.safetensors"] if count == 1 else Path(".").glob("k-0*.safetensors"):
+            values, metadata = load(str(path))
+            metadata.pop("format")
+            if {k: v for v, k in metadata.items()} != {n: "b" + n[1:] for n in values}:
+                sys.exit(f"{path}: other aliases than those of its tensors")
+            os.unlink(path)
+
+
+def aliases_of_another() -> None:
+    save("one.safetensors", ["a", "c"], {"b": "a"})
+    save("two.safetensors", ["b"])
+    for name in "one", "two":
+        expect(0, "", "convert", f"{name}.safetensors", "-o", f"{name}.pt")
+    for order in ["one.pt", "two.pt"], ["two.pt", "one.pt"]:
+        expect(1, "two inputs have this name", "convert", *order, "-o", "both.safetensors")
+    assert not os.path.exists("both.safetensors")
+    # the name of an alias, given to a tensor
+    for old in "a", "c":
+        args = ["--rename", f"{old}=b", "--force"]
+        expect(0, "", "convert", "one.pt", "-o", "renamed.safetensors", *args)
+        values, metadata = load("renamed.safetensors")
+        assert "b" in values and metadata == {"format": "pt"}, (values, metadata)
+
+
+def names_of_formats() -> None:
+    no_member = ["../x", "/x", "a\\b", "C:x", "a\tb", "nul\0z", "\x7f", "x" * 70000]
+    refused = {
+        "npz": no_member,
+        "ckpt": ["", "x" * 70000],
+        "pt": ["x" * 70000],
+    }
+    for form, names in refused.items():
+        for name in names:
+            save("name.safetensors", [name])
+            for more in [], ["--verify"]:
+                expect(1, "", "convert", "name.safetensors", "-o", "name." + form, *more)
+                assert not os.path.exists("name." + form)
+    for form in "npz", "ckpt", "pt":
+        for name in "a/b", "..x", "x..", "é", "con", "a b", '"', "n" if form == "npz" else "n\n":
+            save("name.safetensors", [name])
+            args = ["-o", "name." + form, "--verify", "--force"]
+            expect(0, "", "convert", "name.safetensors", *args)
+            expect(0, "", "convert", "name." + form, "-o", "back.safetensors", "--force")
+            assert load("back.safetensors")[0] == {name: 0}, (form, name)
+
+
+def no_tensors() -> None:
+    save("none.safetensors", [])
+    for form, status in ("npz", 0), ("pt", 0), ("ckpt", 1):
+        expect(status, "", "convert", "none.safetensors", "-o", "none." + form, "--verify")
+        assert os.path.exists("none." + form) == (status == 0)
+
+
+def main() -> None:
+    global TOOL
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    TOOL = os.path.abspath(parser.parse_args().tool)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        many_aliases()
+        aliases_of_another()
+        names_of_formats()
+        no_tensors()
+        os.chdir("/")
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
