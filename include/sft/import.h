@@ -150,8 +150,10 @@ SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine 
 
 /* ---------------------------------------------------------------- reading */
 
-/* Opens one file of any known format (safetensors included) as a catalog. No tensor data is read. Folders and
- * indexes of PyTorch shards are taken by sft_import_convert alone.
+/* Opens a file of any known format (safetensors included) as a catalog; or an index of shards (an object
+ * with weight_map, as Hugging Face writes it) of files of any known format beside it; or a folder with
+ * pytorch_model.bin, flax_model.msgpack, or the index of one, else as sft_catalog_open does. No tensor data
+ * is read. What index and files disagree about is SFT_E_SHARD_DISAGREES.
  * report: NULL, or owned by the caller on success (sft_import_report_free), NULL on failure.
  * Errors: SFT_E_FORMAT (no known format, or known and refused: the sentence says which),
  * SFT_E_UNSUPPORTED (something that SFT_IMPORT_ALLOW_OPAQUE would leave out), SFT_E_SCHEMA (damaged or

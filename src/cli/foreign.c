@@ -4,6 +4,7 @@
  * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
  */
 #include "foreign.h"
+#include "sys.h"
 #include "url.h"
 #include "wing.h"
 #include <string.h>
@@ -65,6 +66,47 @@ static sft_status open_as(const sft_import_api *api, const char *operand, sft_so
     return api->open(out, operand, options, report, err);
 }
 
+/* A folder or an index of files of other formats; SFT_E_NOT_FOUND: it is none. */
+static sft_status open_several(cli *c, const char *operand, sft_catalog **out, sft_error *err) {
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    sft_import_report *report = NULL;
+    sft_import_options options;
+    sft_limits limits;
+
+    *out = NULL;
+    if (api == NULL) {
+        return SFT_E_NOT_FOUND;
+    }
+    cli_import_options(c, &options, &limits);
+    const sft_status status = api->open(out, operand, &options, &report, err);
+    if (status == SFT_OK) {
+        cli_note(c, operand, "%s", api->format_title(api->report_format(report)));
+        cli_warn_report(c, operand, api, report);
+        api->report_free(report);
+    }
+    /* Of a folder with nothing in it; of a file that is no index. */
+    return status == SFT_E_NOT_REGULAR || status == SFT_E_IO ||
+                   (status == SFT_E_FORMAT && cli_sys_kind(operand) != CLI_KIND_FOLDER)
+               ? SFT_E_NOT_FOUND
+               : status;
+}
+
+static bool ends_with(const char *text, const char *ending) {
+    const size_t len = strlen(text);
+    const size_t n = strlen(ending);
+    return len >= n && strcmp(text + len - n, ending) == 0;
+}
+
+/* Refused by the core for this reason: a folder without safetensors, or an index of something else. */
+static bool may_be_several(const char *operand, sft_status status) {
+    if (cli_is_url(operand) || !is_about_content(status)) {
+        return false;
+    }
+    return cli_sys_kind(operand) == CLI_KIND_FOLDER
+               ? status == SFT_E_FORMAT
+               : ends_with(operand, ".index.json") && !ends_with(operand, ".safetensors.index.json");
+}
+
 sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
                             bool *foreign, sft_error *err) {
     sft_import_report *report = NULL;
@@ -74,6 +116,12 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     sft_source *source;
     sft_error why;
 
+    if (may_be_several(operand, status)) {
+        const sft_status several = open_several(c, operand, out, &why);
+        *foreign = several != SFT_E_NOT_FOUND;
+        *err = *foreign ? why : *err;
+        return *foreign ? several : status;
+    }
     if (!is_about_content(status) || open_bytes(c, operand, &source, &why) != SFT_OK) {
         return status;
     }

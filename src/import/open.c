@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/limits.h"
 #include "import/import.h"
+#include "import/shards.h"
 
 enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
 
@@ -315,12 +316,55 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
-sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
-                           sft_import_report **report, sft_error *err) {
+sft_status sft__import_open_file(sft_catalog **out, const char *path,
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err) {
     sft_source *source;
 
     SFT_TRY(out_args(out, report, err));
     SFT_TRY(file_source(&source, path, options, err));
+    return open_source(out, source, path, options, report, err);
+}
+
+/* A folder, or the index of shards, with the options complete; *is: it was one. */
+static sft_status open_several(sft_catalog **out, const char *path, const sft_source *source,
+                               bool *is, const sft_import_options *options,
+                               sft_import_report **report, sft_error *err) {
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__import job;
+    sft__probe p;
+
+    *is = false;
+    memset(&job, 0, sizeof job);
+    SFT_TRY(read_options(&job, options, err));
+    if (source == NULL) {
+        return sft__folder_open(out, path, is, &job.options, report, err);
+    }
+    SFT_TRY(probe_read(&p, head, source, job.allocator, err));
+    *is = sft__shard_index_likely(head, p.head_len) && sft__import_reader_for(&p) == NULL;
+    return *is ? sft__shards_open(out, path, source, &job.options, report, err) : SFT_OK;
+}
+
+sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
+                           sft_import_report **report, sft_error *err) {
+    sft_source *source;
+    bool several;
+
+    SFT_TRY(out_args(out, report, err));
+    sft_status status = file_source(&source, path, options, err);
+    if (status != SFT_OK) {
+        sft_status of_folder = SFT_OK;
+        several = false;
+        if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
+            of_folder = open_several(out, path, NULL, &several, options, report, err);
+        }
+        return several || of_folder != SFT_OK ? of_folder : status;
+    }
+    status = open_several(out, path, source, &several, options, report, err);
+    if (status != SFT_OK || several) {
+        sft_source_close(source);
+        return status;
+    }
     return open_source(out, source, path, options, report, err);
 }
 
