@@ -11,9 +11,11 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_npy,
     &sft__reader_npz,
     &sft__reader_gguf,
+    &sft__reader_keras,
     &sft__reader_torch_zip, /* any zip that no row above took */
     &sft__reader_torch_legacy,
     &sft__reader_torch_tar,
+    &sft__reader_hdf5,
     &sft__reader_mindspore,
     &sft__reader_onnx,
     &sft__reader_flax,

@@ -3,7 +3,7 @@
  * import/source_inflate.c - deflated members of archives as sequential sources, and CRC-32. All
  * members of a catalog share a few inflaters with a short history each, so that memory does not
  * depend on how many members there are, and readers that run a little behind each other do not
- * start anew. Only this file and crc32.c know zlib. Read first: import.h.
+ * start anew. Only this file, hdf5_filter.c and crc32.c know zlib. Read first: import.h.
  */
 #include "base/checked.h"
 #include "base/thread.h"
