@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c; sft_remote.h and
-sft_cuda.h are the headers of libraries that are opened when they are needed).
+"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c; sft_remote.h,
+sft_cuda.h and sft_checkpoint.h are the headers of libraries that are opened when they are needed).
 
 In a checkout the amalgamation is made by ../scripts/amalgamate.py; an sdist carries it. One extension for
 every CPython from 3.11 on (limited API), one of its own for 3.10 and for free-threaded builds.
@@ -25,6 +25,21 @@ except ImportError:  # setuptools before 70.1
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
+# Headers of libraries that are opened when they are needed, in order.
+WINGS = {
+    "sft_cuda.h": ("dlpack", "cuda"),
+    "sft_checkpoint.h": (
+        "layout",
+        "mindspore",
+        "checkpoint",
+        "layout_set",
+        "checkpoint_open",
+        "job",
+        "checkpoint_group",
+        "names",
+        "checkpoint_api",
+    ),
+}
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
 
@@ -38,11 +53,12 @@ def amalgamate() -> None:
             text = f.read()
         with open(os.path.join(out, "sft_remote.h"), "w", encoding="utf-8") as f:
             f.write(text.replace("#include <sft/catalog.h>", '#include "sft.h"'))
-        with open(os.path.join(out, "sft_cuda.h"), "w", encoding="utf-8") as f:
-            f.write('#include "sft.h"\n')
-            for name in ("dlpack", "cuda"):
-                with open(os.path.join(HERE, "..", "include", "sft", name + ".h"), encoding="utf-8") as g:
-                    f.writelines(line for line in g if not line.startswith("#include <sft/"))
+        for out_name, names in WINGS.items():
+            with open(os.path.join(out, out_name), "w", encoding="utf-8") as f:
+                f.write('#include "sft.h"\n')
+                for name in names:
+                    with open(os.path.join(HERE, "..", "include", "sft", name + ".h"), encoding="utf-8") as g:
+                        f.writelines(line for line in g if not line.startswith("#include <sft/"))
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 
@@ -97,8 +113,8 @@ def extension() -> Extension:
     return Extension(
         "safetensors_c._core",
         sources=sorted(glob.glob("src/*.c")) + ["amalgamation/sft.c"],
-        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "amalgamation/sft_cuda.h",
-                                           "src/core.map"],
+        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "src/core.map"]
+        + ["amalgamation/" + name for name in WINGS],
         include_dirs=["amalgamation", "src"],
         define_macros=define,
         extra_compile_args=compile_args,

@@ -92,6 +92,8 @@ typedef struct sft_checkpoint_api {
                                         const sft_group_save_options *, sft_group_result *, sft_error *);
     sft_status (*checkpoint_load_group)(const sft_group *, const char *, const sft_group_tensor *, size_t,
                                         const sft_group_load_options *, sft_group_result *, sft_error *);
+    sft_status (*layout_set_parse)(sft_layout_set **, const void *, size_t, const char *,
+                                   const sft_layout_set_options *, sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

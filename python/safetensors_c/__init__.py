@@ -37,7 +37,7 @@ _LATER = {
     "PrefetchLoader": "_prefetch",
     "stream": "_stream",
 }
-_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree")
+_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree", "distributed")
 
 __all__ = sorted(
     {name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"}

@@ -189,4 +189,36 @@ def _cuda_load(
 ) -> tuple[Any, list[tuple[str, str, tuple[int, ...], int, int]]]: ...
 def _cuda_dlpack(load: Any, index: int, as_bytes: bool, versioned: bool, /) -> Any: ...
 def _cuda_stats(load: Any, /) -> dict[str, Any]: ...
+def _open_checkpoint(
+    path: Any,
+    framework: str,
+    device: Any = "cpu",
+    *,
+    layout: str | bytes | None = None,
+    step: str | None = None,
+    ranks: int | None = None,
+) -> safe_open: ...
+def _part(
+    handle: safe_open, layout: str | bytes | None, rank: int, *, ranks: int | None = None
+) -> safe_open: ...
+def _save_group(
+    path: _Path,
+    tensors: list[tuple[Any, ...]] | str,
+    group: tuple[int, int, Callable[[bytes], bytes]] | None,
+    metadata: dict[str, str] | None,
+    digests: _Digests,
+    durable: bool,
+    progress: _Progress,
+) -> tuple[int, int, int, int]: ...
+def _load_group(
+    path: _Path,
+    tensors: list[tuple[Any, ...]] | str,
+    group: tuple[int, int, Callable[[bytes], bytes]] | None,
+    layout: str | bytes | None,
+    ranks: int | None,
+    step: str | None,
+    cast: bool,
+    missing: bool,
+    progress: _Progress,
+) -> tuple[int, int, int, int]: ...
 def _reopen(source: Any, framework: str, device: Any, backend: str, /) -> safe_open: ...

@@ -88,9 +88,13 @@ typedef struct core_file {
     core_memory **maps;  /* one per source, made on first use */
     PyObject **lenders;  /* the Python objects that lend them */
     size_t sources;
+    void *leaning; /* what the catalog borrows from; NULL: nothing */
+    void (*leaning_drop)(void *leaning);
 } core_file;
 
 core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, const char *doing);
+/* Takes the catalog over in every case. */
+core_file *core_file_over(sft_catalog *catalog);
 core_file *core_file_keep(core_file *file);
 void core_file_drop(core_file *file);
 /* Where the tensor's bytes lie in writable memory of the process, mapped if needed. memory, lender:
@@ -130,6 +134,7 @@ typedef struct core_state {
     sft_pool *pool;   /* atomic */
     long pool_process; /* atomic: who made it */
     struct core_remote *remote; /* atomic; remote.c */
+    const struct sft_checkpoint_api *checkpoint; /* atomic; checkpoint.c */
 } core_state;
 
 core_state *core_state_of(PyObject *module);
@@ -142,6 +147,7 @@ const sft_pool *core_pool(core_state *state);
 /* ---------------------------------------------------------------- remote.c, library_posix.c, library_win.c */
 
 #define CORE_REMOTE_LIBRARY "libsafetensors-remote.so.0"
+#define CORE_CHECKPOINT_LIBRARY "libsafetensors-checkpoint.so.0"
 
 int core_is_url(const char *text);
 /* A catalog over what the URL names; false with an exception. */
@@ -149,6 +155,17 @@ bool core_remote_open(core_state *state, sft_catalog **out, const char *url, con
 void core_remote_end(core_state *state);
 /* getter: where a pointer to a function is put, NULL if there is none; then why says why. */
 void core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
+
+/* ---------------------------------------------------------------- checkpoint.c */
+
+struct sft_checkpoint_api;
+struct sft_layout_set;
+/* The library, opened on first use; NULL with an exception. */
+const struct sft_checkpoint_api *core_checkpoint_api(core_state *state);
+/* Text without NUL from a str; NULL with an exception. Lives as long as the object. */
+const char *core_text(PyObject *value, const char *argument);
+/* A layout set from a path (str) or the description itself (bytes); None: *out is NULL. ranks: None or a number. */
+bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, struct sft_layout_set **out);
 
 /* ---------------------------------------------------------------- error.c */
 
@@ -261,6 +278,10 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
 PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);
+PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_info(PyObject *module, PyObject *capsule);
@@ -310,6 +331,15 @@ typedef struct core_handle {
     core_framework framework;
     bool owned; /* pread */
 } core_handle;
+
+/* A handle over a file, which is taken over in every case; it cannot be pickled. framework: a str. device: as for
+ * safe_open, or NULL. */
+PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source, PyObject *framework,
+                           PyObject *device);
+/* The same with the framework and device of another handle. */
+PyObject *core_handle_part(core_handle *whole, core_file *file);
+/* The file with a count of one more, or NULL and "File is closed". */
+core_file *core_handle_file(core_handle *handle);
 
 PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs);
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static core_file *make(sft_catalog *catalog)
+core_file *core_file_over(sft_catalog *catalog)
 {
     core_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
@@ -52,6 +52,9 @@ void core_file_drop(core_file *file)
     free(file->maps);
     free(file->lenders);
     sft_catalog_close(file->catalog);
+    if (file->leaning != NULL) {
+        file->leaning_drop(file->leaning);
+    }
     core_memory_drop(file->bytes);
     free(file);
 }
@@ -74,7 +77,7 @@ static core_file *open_path(core_state *state, PyObject *text, const char *doing
         return NULL;
     }
     if (core_is_url(path)) {
-        return core_remote_open(state, &catalog, path, doing) ? make(catalog) : NULL;
+        return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
     }
     Py_BEGIN_ALLOW_THREADS
     status = sft_catalog_open(&catalog, path, NULL, &err);
@@ -86,7 +89,7 @@ static core_file *open_path(core_state *state, PyObject *text, const char *doing
         }
         return (core_file *)core_raise(state, &err, doing);
     }
-    return make(catalog);
+    return core_file_over(catalog);
 }
 
 static core_file *open_bytes(core_state *state, PyObject *object, const char *doing)
@@ -107,7 +110,7 @@ static core_file *open_bytes(core_state *state, PyObject *object, const char *do
         core_memory_drop(memory);
         return (core_file *)core_raise(state, &err, doing);
     }
-    file = make(catalog);
+    file = core_file_over(catalog);
     if (file == NULL) {
         core_memory_drop(memory);
         return NULL;
@@ -136,7 +139,7 @@ static core_file *open_object(core_state *state, PyObject *object, const char *d
         status = sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
         Py_END_ALLOW_THREADS
         if (status == SFT_OK) {
-            return make(catalog);
+            return core_file_over(catalog);
         }
         if (status != SFT_E_NOT_REGULAR) {
             return (core_file *)core_raise(state, &err, doing);

@@ -91,26 +91,36 @@ static const char *const open_parameters[] = {"filename", "framework", "device",
 static const core_signature open_signature = {"safe_open.__new__", open_parameters, OPEN_COUNT, 3, 2};
 static const char *const backends[] = {"mmap", "pread", NULL};
 
-/* Fills a fresh handle from the arguments. */
-static bool open_into(core_handle *h, PyObject **v)
+static bool framework_into(core_handle *h, PyObject *value)
 {
-    core_state *state = h->state;
     Py_ssize_t len = 0;
     const char *framework;
-    int backend = 0, found;
+    int found;
 
-    if (!PyUnicode_Check(v[OPEN_FRAMEWORK])) {
-        return core_wrong_type("framework", v[OPEN_FRAMEWORK], "str") != NULL;
+    if (!PyUnicode_Check(value)) {
+        return core_wrong_type("framework", value, "str") != NULL;
     }
-    framework = PyUnicode_AsUTF8AndSize(v[OPEN_FRAMEWORK], &len);
+    framework = PyUnicode_AsUTF8AndSize(value, &len);
     if (framework == NULL) {
         return false;
     }
     found = core_framework_find(framework, len);
     if (found < 0) {
-        return core_raise_text(state, SFT_E_ARG, NULL, "framework %U is invalid", v[OPEN_FRAMEWORK]) != NULL;
+        return core_raise_text(h->state, SFT_E_ARG, NULL, "framework %U is invalid", value) != NULL;
     }
     h->framework = (core_framework)found;
+    return true;
+}
+
+/* Fills a fresh handle from the arguments. */
+static bool open_into(core_handle *h, PyObject **v)
+{
+    core_state *state = h->state;
+    int backend = 0;
+
+    if (!framework_into(h, v[OPEN_FRAMEWORK])) {
+        return false;
+    }
     if (v[OPEN_BACKEND] != NULL) {
         backend = core_choice(v[OPEN_BACKEND], "backend", backends);
         if (backend == -1) {
@@ -138,20 +148,69 @@ static bool open_into(core_handle *h, PyObject **v)
     return h->backend != NULL;
 }
 
-static PyObject *open_values(core_state *state, PyObject **values)
+static core_handle *blank(core_state *state)
 {
     core_handle *h = PyObject_New(core_handle, state->handle_type);
+
+    if (h != NULL) {
+        h->state = state;
+        h->file = NULL;
+        h->source = NULL;
+        h->device = NULL;
+        h->backend = NULL;
+        h->owned = false;
+        h->framework = CORE_NUMPY;
+    }
+    return h;
+}
+
+PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source, PyObject *framework, PyObject *device)
+{
+    core_handle *h = blank(state);
+
+    if (h == NULL) {
+        core_file_drop(file);
+        return NULL;
+    }
+    h->file = file;
+    h->source = PyTuple_Pack(1, source); /* no str: there is more to it than its path */
+    h->backend = PyUnicode_FromString(backends[0]);
+    if (h->source == NULL || h->backend == NULL || !framework_into(h, framework) ||
+        !parse_device(state, device, &h->device)) {
+        Py_DECREF(h);
+        return NULL;
+    }
+    return (PyObject *)h;
+}
+
+PyObject *core_handle_part(core_handle *whole, core_file *file)
+{
+    core_handle *h = blank(whole->state);
+
+    if (h == NULL) {
+        core_file_drop(file);
+        return NULL;
+    }
+    h->file = file;
+    h->source = PyUnicode_Check(whole->source) ? PyTuple_Pack(1, whole->source) : Py_NewRef(whole->source);
+    h->backend = Py_NewRef(whole->backend);
+    h->device = Py_XNewRef(whole->device);
+    h->framework = whole->framework;
+    h->owned = whole->owned;
+    if (h->source == NULL) {
+        Py_DECREF(h);
+        return NULL;
+    }
+    return (PyObject *)h;
+}
+
+static PyObject *open_values(core_state *state, PyObject **values)
+{
+    core_handle *h = blank(state);
 
     if (h == NULL) {
         return NULL;
     }
-    h->state = state;
-    h->file = NULL;
-    h->source = NULL;
-    h->device = NULL;
-    h->backend = NULL;
-    h->owned = false;
-    h->framework = CORE_NUMPY;
     if (!open_into(h, values)) {
         Py_DECREF(h);
         return NULL;
@@ -220,8 +279,7 @@ static void handle_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* The file with a count of one more, or NULL and "File is closed". */
-static core_file *enter(core_handle *h)
+core_file *core_handle_file(core_handle *h)
 {
     core_file *file = NULL;
 
@@ -311,7 +369,7 @@ static PyObject *names(core_file *file, bool sorted)
 
 static PyObject *handle_keys(PyObject *self, PyObject *ignored)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     PyObject *list = file != NULL ? names(file, true) : NULL;
     (void)ignored;
     core_file_drop(file);
@@ -320,7 +378,7 @@ static PyObject *handle_keys(PyObject *self, PyObject *ignored)
 
 static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     PyObject *list = file != NULL ? names(file, false) : NULL;
     (void)ignored;
     core_file_drop(file);
@@ -337,7 +395,7 @@ static PyObject *handle_iter(PyObject *self)
 
 static Py_ssize_t handle_length(PyObject *self)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     Py_ssize_t count = file != NULL ? (Py_ssize_t)sft_catalog_count(file->catalog) : -1;
     core_file_drop(file);
     return count;
@@ -345,7 +403,7 @@ static Py_ssize_t handle_length(PyObject *self)
 
 static int handle_contains(PyObject *self, PyObject *name)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     int result = -1;
 
     if (file != NULL) {
@@ -389,7 +447,7 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict)
 
 static PyObject *handle_metadata(PyObject *self, PyObject *ignored)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     PyObject *dict = NULL;
 
     (void)ignored;
@@ -449,7 +507,7 @@ static core_file *enter_named(PyObject *self, const char *function, PyObject *ar
     if (!core_parse(&signature, args, kwargs, &name)) {
         return NULL;
     }
-    file = enter(h);
+    file = core_handle_file(h);
     if (file == NULL) {
         return NULL;
     }
@@ -477,7 +535,7 @@ static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwa
 
 static PyObject *handle_subscript(PyObject *self, PyObject *name)
 {
-    core_file *file = enter((core_handle *)self);
+    core_file *file = core_handle_file((core_handle *)self);
     const sft_tensor *tensor;
     PyObject *result = NULL;
     Py_ssize_t len = 0;
@@ -586,7 +644,7 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
     if (!truth(values[4], &wish.verify)) {
         return NULL;
     }
-    file = enter(h);
+    file = core_handle_file(h);
     if (file == NULL) {
         return NULL;
     }
@@ -608,7 +666,7 @@ static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwar
     if (!core_parse(&signature, args, kwargs, values) || !truth(values[2], &verify)) {
         return NULL;
     }
-    file = enter(h);
+    file = core_handle_file(h);
     if (file == NULL) {
         return NULL;
     }
@@ -654,7 +712,7 @@ static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs
         }
         return NULL;
     }
-    file = enter(h);
+    file = core_handle_file(h);
     if (file == NULL) {
         return NULL;
     }
@@ -684,7 +742,7 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *progress;
     core_file *file;
 
-    if (!core_parse(&signature, args, kwargs, &progress) || (file = enter(h)) == NULL) {
+    if (!core_parse(&signature, args, kwargs, &progress) || (file = core_handle_file(h)) == NULL) {
         return NULL;
     }
     SFT_INIT(&options);
@@ -704,7 +762,7 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     core_handle *h = (core_handle *)self;
-    core_file *file = enter(h);
+    core_file *file = core_handle_file(h);
     PyObject *stream;
 
     if (file == NULL) {
@@ -757,7 +815,9 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
         return core_raise_text(h->state, SFT_E_STATE, NULL, "File is closed");
     }
     if (!PyUnicode_Check(h->source) && !PyBytes_Check(h->source)) {
-        PyErr_SetString(PyExc_TypeError, "a handle over a file object or a buffer cannot be pickled");
+        PyErr_SetString(PyExc_TypeError, PyTuple_Check(h->source)
+                                             ? "a handle over a checkpoint cannot be pickled"
+                                             : "a handle over a file object or a buffer cannot be pickled");
         return NULL;
     }
     function = core_import_attribute("safetensors_c._core", "_reopen");
@@ -781,7 +841,9 @@ static PyObject *handle_repr(PyObject *self)
         return PyUnicode_FromString("<safe_open, closed>");
     }
     result = PyUnicode_FromFormat("<safe_open %R, %zu tensors, framework %s>",
-                                  PyUnicode_Check(h->source) ? h->source : (PyObject *)Py_TYPE(h->source),
+                                  PyUnicode_Check(h->source)  ? h->source
+                                  : PyTuple_Check(h->source) ? PyTuple_GetItem(h->source, 0)
+                                                             : (PyObject *)Py_TYPE(h->source),
                                   sft_catalog_count(file->catalog), core_framework_name[h->framework]);
     core_file_drop(file);
     return result;

@@ -59,6 +59,7 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .job_run_group = sft_job_run_group,
         .checkpoint_save_group = sft_checkpoint_save_group,
         .checkpoint_load_group = sft_checkpoint_load_group,
+        .layout_set_parse = sft_layout_set_parse,
     };
     return &api;
 }

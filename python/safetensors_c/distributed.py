@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Checkpoints of many processes: save and load the state dict of a torch.distributed job, each process its shards;
+and without torch, any training job's folder as one model, or one rank's part of it.
+
+    save(model.state_dict(), "ckpt/step-100")          # every process of the group; DTensors and plain tensors
+    load(model.state_dict(), "ckpt/step-100")          # another mesh, another number of processes: in place
+    with open_checkpoint("ckpt/step-100") as whole:    # numpy, no group: tensors in one piece, read when asked for
+        part = load_part(whole, "layout.json", rank=3)
+
+Needs libsafetensors-checkpoint of the same version, found by the system or named in SAFETENSORS_CHECKPOINT_LIBRARY;
+torch only for save and load. Tensor bytes go through files alone, which all processes must see; what is exchanged is a
+few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md says which folders open.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from . import _core
+from ._core import SafetensorError, safe_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Union
+
+    import torch
+
+    Path = Union[str, os.PathLike]
+    Layout = Union[Path, Mapping[str, Any]]
+    Runs = list[tuple[int, int]]
+
+__all__ = ["Result", "load", "load_part", "open_checkpoint", "open_part", "save"]
+
+
+class Result(NamedTuple):
+    """What a save or load has done."""
+
+    bytes: int  # of tensors, written or read by this process
+    tensors: int  # parts that this process wrote or asked for
+    total_bytes: int  # save: of all files, headers too; load: of all processes' parts
+    total_files: int  # save: files with tensors; load: 0
+
+
+def _layout(layout: Layout | None) -> str | bytes | None:
+    if layout is None:
+        return None
+    if isinstance(layout, Mapping):
+        return json.dumps(layout).encode()
+    return os.fspath(layout)
+
+
+# ---------------------------------------------------------------- without a group
+
+
+def open_checkpoint(
+    path: Path,
+    framework: str = "numpy",
+    *,
+    device: Any = "cpu",
+    layout: Layout | None = None,
+    step: str | None = None,
+    ranks: int | None = None,
+) -> safe_open:
+    """Opens what a job has left as one model: a handle as safe_open gives it, tensors whole, read when asked for.
+
+    path: a folder that save() made; PyTorch's distributed checkpoints in safetensors; MindSpore's rank folders,
+        complete weights and MindFormers 2.0; files with a topology.json; a model of one or many files; a URL of one.
+    layout: how ranks were cut, where the folder does not say: a file (MindSpore's strategy, our JSON, a
+        tensor-parallel plan ...), or our JSON as a mapping. ranks: of a tensor-parallel plan without its size.
+    step: of several files of a rank those whose names end in this ("3_2"); None: the newest.
+    Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a part; .tensor),
+    SFT_E_MISMATCH (files disagree, mixed steps), SFT_E_FORMAT (nothing that is known), SFT_E_UNSUPPORTED (no library).
+    Cost: one read of each header; no tensor is touched. Threads: a handle serves any number. Cannot be pickled.
+    """
+    return _core._open_checkpoint(
+        path, framework, device, layout=_layout(layout), step=step, ranks=ranks
+    )
+
+
+def open_part(whole: safe_open, layout: Layout, rank: int, *, ranks: int | None = None) -> safe_open:
+    """What rank `rank` holds of an open model under `layout`: a handle whose tensors have the rank's shapes.
+
+    whole: from open_checkpoint, or safe_open; may be closed afterwards. Tensors that the layout does not name are whole;
+    those that it gives to other ranks are not there; an empty part has a size of 0.
+    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be cut so), and those of reading a layout.
+    Cost: O(tensors * pieces), from headers alone; reading a part reads only its bytes.
+    """
+    return _core._part(whole, _layout(layout), rank, ranks=ranks)
+
+
+def load_part(
+    path: Path | safe_open,
+    layout: Layout,
+    rank: int,
+    names: Sequence[str] | None = None,
+    *,
+    framework: str = "numpy",
+    ranks: int | None = None,
+) -> dict[str, Any]:
+    """The tensors that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
+
+    path: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: these alone.
+    Errors: those of open_checkpoint and open_part; SFT_E_NOT_FOUND for a name that the rank does not hold.
+    Cost: one read of what the rank holds, neighbours together; columns are read by rows.
+    """
+    whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework)
+    try:
+        with open_part(whole, layout, rank, ranks=ranks) as part:
+            return part.get_tensors(names, owned=True)
+    finally:
+        if whole is not path:
+            whole.close()
+
+
+# ---------------------------------------------------------------- boxes of placements
+
+
+def _chunk(runs: Runs, parts: int, index: int) -> Runs:
+    """Part `index` of torch.chunk(parts) of the concatenation of runs (first, length)."""
+    total = sum(length for _, length in runs)
+    size = -(-total // parts)
+    low, high = min(size * index, total), min(size * (index + 1), total)
+    out, at = [], 0
+    for first, length in runs:
+        begin, end = max(low, at), min(high, at + length)
+        if begin < end:
+            out.append((first + begin - at, end - begin))
+        at += length
+    return out
+
+
+def _cut(runs: Runs, placement: Any, parts: int, index: int) -> Runs:
+    """What a Shard or _StridedShard over `parts` processes leaves to the one at `index`."""
+    factor = getattr(placement, "split_factor", 1)
+    chosen: Runs = []
+    for i in range(factor):
+        for first, length in _chunk(runs, parts * factor, index + i * parts):
+            if chosen and sum(chosen[-1]) == first:
+                chosen[-1] = (chosen[-1][0], chosen[-1][1] + length)
+            else:
+                chosen.append((first, length))
+    return chosen
+
+
+def _dtensor_runs(name: str, tensor: Any) -> list[Runs] | None:
+    """Per dimension, the runs that this process holds; None: it is not of the mesh."""
+    mesh = tensor.device_mesh
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        return None
+    dims: list[Runs] = [[(0, size)] if size else [] for size in tensor.shape]
+    for axis, placement in enumerate(tensor.placements):
+        if placement.is_replicate():
+            continue
+        if placement.is_partial() or not hasattr(placement, "dim"):
+            raise ValueError(f"{name} is {placement}, which is no layout of stored values")
+        dim = placement.dim % len(dims)
+        dims[dim] = _cut(dims[dim], placement, mesh.size(axis), coordinate[axis])
+    held = tuple(sum(length for _, length in runs) for runs in dims)
+    local = tuple(tensor.to_local().shape)
+    if held != local and 0 not in held + local:
+        raise ValueError(
+            f"{name}: its placements give {list(held)} to this process, which holds {list(local)}"
+        )
+    return dims
+
+
+# ---------------------------------------------------------------- state dicts
+
+
+def _flatten(state: Mapping[Any, Any], prefix: str, out: dict[str, Any]) -> dict[str, Any]:
+    for key, value in state.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            _flatten(value, name + ".", out)
+        elif isinstance(value, (list, tuple)):
+            _flatten(dict(enumerate(value)), name + ".", out)
+        elif not hasattr(value, "data_ptr"):
+            raise TypeError(f"{name} is {type(value).__name__}, not a tensor: give it as metadata")
+        elif name in out:
+            raise ValueError(f"two tensors are called {name}")
+        else:
+            out[name] = value
+    return out
+
+
+class _Parts:
+    """The entries of _core's calls, and what keeps their memory."""
+
+    def __init__(self, reading: bool) -> None:
+        self.reading = reading
+        self.entries: list[tuple] = []
+        self.keep: list[Any] = []
+        self.later: list[tuple[Any, Any]] = []  # (where it belongs, where it is read to)
+        self.seen: set[int] = set()
+
+    def add(self, name: str, tensor: Any) -> None:
+        import torch
+
+        from .torch import _CODES
+
+        if tensor.dtype not in _CODES:
+            raise ValueError(f"{name} is {tensor.dtype}, which the format does not have")
+        if self.reading and sys.byteorder != "little":
+            raise NotImplementedError("loading into shards needs a little-endian machine")
+        if tensor.device.type == "meta" or tensor.layout != torch.strided:
+            raise ValueError(f"{name} has no memory to save or load, or is sparse")
+        if hasattr(tensor, "device_mesh"):
+            dims = _dtensor_runs(name, tensor)
+            if dims is None:
+                return
+            local = tensor.to_local().detach()
+        else:
+            dims, local = None, tensor.detach()
+        if dims is None or all(runs == [(0, size)] for runs, size in zip(dims, tensor.shape) if size):
+            self._one(name, tensor, local, None)
+        elif not all(dims):
+            start = [0] * tensor.dim()
+            count = [sum(length for _, length in runs) for runs in dims]
+            self._one(name, tensor, local, (start, count))
+        else:
+            for box in product(*(_places(runs) for runs in dims)):
+                piece = local
+                for dim, (_, length, at) in enumerate(box):
+                    piece = piece.narrow(dim, at, length)
+                self._one(name, tensor, piece, ([b[0] for b in box], [b[1] for b in box]))
+
+    def _one(self, name: str, tensor: Any, piece: Any, box: tuple | None) -> None:
+        from .torch import _CODES, _SIZE
+
+        code = _CODES[tensor.dtype]
+        memory = self._memory(piece)
+        self.keep.append(memory)
+        double = 2 if code == "F4" else 1  # two to an element of torch
+
+        def sizes(values: Sequence[int]) -> list[int]:
+            return [n * (double if i == len(values) - 1 else 1) for i, n in enumerate(values)]
+
+        self.entries.append((name, code, sizes(tensor.shape),
+                             None if box is None else sizes(box[0]), None if box is None else sizes(box[1]),
+                             memory.data_ptr(), memory.numel() * _SIZE[tensor.dtype]))  # fmt: skip
+
+    def _memory(self, piece: Any) -> Any:
+        """Packed little-endian bytes on the CPU: the piece itself where it is that, and nobody else's target."""
+        import torch
+
+        if not self.reading:
+            from .torch import _plain
+
+            return _plain(piece).contiguous()
+        plain = piece.device.type == "cpu" and piece.is_contiguous()
+        plain = plain and not (piece.is_conj() or piece.is_neg())
+        if plain and (piece.numel() == 0 or piece.data_ptr() not in self.seen):
+            self.seen.add(piece.data_ptr())
+            return piece
+        memory = torch.empty(piece.shape, dtype=piece.dtype)
+        self.later.append((piece, memory))
+        return memory
+
+    def settle(self) -> None:
+        import torch
+
+        with torch.no_grad():
+            for piece, memory in self.later:
+                piece.copy_(memory)
+
+
+def _places(runs: Runs) -> list[tuple[int, int, int]]:
+    """(first in the tensor, length, first in the process's part) of each run."""
+    out, at = [], 0
+    for first, length in runs:
+        out.append((first, length, at))
+        at += length
+    return out
+
+
+# ---------------------------------------------------------------- processes
+
+
+def _group(group: Any) -> tuple[int, int, Callable[[bytes], bytes]] | None:
+    """(rank, size, exchange) of a torch.distributed group; None: this process alone."""
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_available() or not dist.is_initialized():
+        if group is not None:
+            raise ValueError("a group was given, but torch.distributed is not initialised")
+        return None
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    if rank < 0:
+        raise ValueError("this process is not of the group given")
+    device = torch.device("cpu")
+    if "cpu:" not in dist.get_backend_config(group):
+        device = torch.device("cuda", torch.cuda.current_device())
+
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its older name
+
+    def exchange(mine: bytes) -> bytes:
+        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(device)
+        got = torch.empty(size * len(mine), dtype=torch.uint8, device=device)
+        gather(got, given, group=group)
+        return got.cpu().numpy().tobytes()
+
+    return rank, size, exchange
+
+
+def _prepare(state: Mapping[str, Any], reading: bool) -> tuple[_Parts, Exception | None]:
+    parts = _Parts(reading)
+    try:
+        for name, tensor in _flatten(state, "", {}).items():
+            parts.add(name, tensor)
+    except Exception as error:  # the others must hear of it
+        return parts, error
+    return parts, None
+
+
+def _together(call: Callable[[Any], tuple], parts: _Parts, error: Exception | None, alone: bool) -> Result:
+    """What this process could not prepare fails for all of them, and is raised here as it was."""
+    if error is None:
+        return Result(*call(parts.entries))
+    if not alone:
+        try:
+            call(f"{type(error).__name__}: {error}")
+        except SafetensorError:
+            pass
+    raise error
+
+
+def save(
+    state_dict: Mapping[str, Any],
+    path: Path,
+    group: Any = None,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    digests: str | Sequence[str] | None = None,
+    durable: bool = True,
+    progress: Callable[[int, int], object] | None = None,
+) -> Result:
+    """Saves what the processes of a group hold as the folder `path`. Called by all of them, with the same arguments.
+
+    state_dict: names to tensors, nested dicts and lists flattened with dots. DTensors on any mesh (Shard, Replicate,
+        _StridedShard; uneven and empty shards too) are saved as the shards that lie here; plain tensors are held for
+        equal on all processes that have them. Every byte is written by one process: parts that several hold go
+        where least has been written so far. Tensors of a device, and strided ones, are copied to memory first.
+    path: must not exist, or be an empty folder, on a file system that all processes see.
+    group: a torch.distributed group (gloo, nccl ...); None: the default one, or this process alone.
+    metadata: text for every file's header, the same everywhere. digests: "crc32c", "sha256" per tensor.
+    durable: wait for the disk. progress: called with (bytes done, bytes in all) of this process.
+
+    The folder appears at once with everything in it, or not at all: if one process fails all raise. It is read by
+    load(), open_checkpoint(), every command of the tool, and PyTorch's HuggingFaceStorageReader.
+    Raises FileExistsError, TypeError and ValueError (an entry that cannot be saved; elsewhere SafetensorError),
+    SafetensorError: SFT_E_MISMATCH (processes disagree about a tensor), SFT_E_HOLE, SFT_E_OVERLAP, SFT_E_IO.
+    Cost: each distinct byte is written once. Threads: one call at a time in a process.
+    """
+    parts, error = _prepare(state_dict, False)
+    talk = _group(group)
+    if error is None and not all(
+        isinstance(text, str) for pair in (metadata or {}).items() for text in pair
+    ):
+        error = TypeError("metadata maps texts to texts")
+    given = dict(metadata) if metadata is not None and error is None else None
+    return _together(
+        lambda entries: _core._save_group(path, entries, talk, given, digests, durable, progress),
+        parts,
+        error,
+        talk is None,
+    )
+
+
+def load(
+    state_dict: Mapping[str, Any],
+    path: Path,
+    group: Any = None,
+    *,
+    layout: Layout | None = None,
+    ranks: int | None = None,
+    step: str | None = None,
+    cast: bool = False,
+    strict: bool = True,
+    progress: Callable[[int, int], object] | None = None,
+) -> Result:
+    """Fills the tensors of a state dict from a checkpoint, in place, each process its shards. Called by all processes
+    of the group; they need not ask for the same tensors.
+
+    state_dict: as for save(). Only the local shards' memory is written to: straight where it is packed memory of the
+        CPU that no other tensor has, else by way of a copy.
+    path, layout, ranks, step: as for open_checkpoint(): whatever cut the checkpoint, by whatever number of processes.
+    cast: types may differ; values are converted. strict=False: tensors that the checkpoint lacks stay as they are.
+    Raises as open_checkpoint(), on all processes if on one; SafetensorError: SFT_E_NOT_FOUND (.tensor is not there),
+    SFT_E_SHAPE, SFT_E_MISMATCH (dtype). After a failure the tensors hold anything.
+    Cost: each process opens every header once and reads its own bytes once, neighbours together. Threads: one call
+    at a time in a process.
+    """
+    parts, error = _prepare(state_dict, True)
+    talk = _group(group)
+    source = _layout(layout)
+    result = _together(
+        lambda entries: _core._load_group(
+            path, entries, talk, source, ranks, step, cast, not strict, progress
+        ),
+        parts,
+        error,
+        talk is None,
+    )
+    parts.settle()
+    return result

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint.c - folders of training jobs as one model, and what one rank holds of a model: handles over
+ * catalogs that libsafetensors-checkpoint makes. It is opened when it is first needed; the wheel does not carry
+ * it. It works on the same structures as the copy of the library in here, so its version must be the very
+ * same. Read core.h first.
+ */
+#include "core.h"
+#include "sft_checkpoint.h"
+
+#include <stdlib.h>
+
+const sft_checkpoint_api *core_checkpoint_api(core_state *state)
+{
+    const sft_checkpoint_api *api = __atomic_load_n(&state->checkpoint, __ATOMIC_ACQUIRE);
+    const char *given = getenv("SAFETENSORS_CHECKPOINT_LIBRARY");
+    const sft_checkpoint_api *(*getter)(void) = NULL;
+    char why[256] = "";
+
+    if (api != NULL) {
+        return api;
+    }
+    core_library_symbol(given != NULL && given[0] != '\0' ? given : CORE_CHECKPOINT_LIBRARY, "sft_checkpoint_api_get",
+                        &getter, why, sizeof why);
+    if (getter == NULL) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                        "checkpoints of many ranks need libsafetensors-checkpoint, which is no part of this package: "
+                        "install libsafetensors %s with it, or name the library in SAFETENSORS_CHECKPOINT_LIBRARY (%s)",
+                        sft_version(), why);
+        return NULL;
+    }
+    api = getter();
+    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-checkpoint is version %s, this package is %s",
+                        api->version, sft_version());
+        return NULL;
+    }
+    __atomic_store_n(&state->checkpoint, api, __ATOMIC_RELEASE);
+    return api;
+}
+
+/* ---------------------------------------------------------------- what a catalog leans on */
+
+/* Goes with the catalog that borrows from it. */
+typedef struct leaning {
+    core_file *parent; /* NULL: none */
+    sft_layout_set *layouts;
+    const sft_checkpoint_api *api;
+} leaning;
+
+static void leaning_drop(void *self)
+{
+    leaning *l = self;
+
+    core_file_drop(l->parent);
+    l->api->layout_set_free(l->layouts);
+    free(l);
+}
+
+/* All given is taken over in every case. */
+static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_layout_set *layouts, core_file *parent)
+{
+    core_file *file = core_file_over(catalog);
+    leaning *l = file != NULL ? malloc(sizeof *l) : NULL;
+
+    if (l == NULL) {
+        core_file_drop(file);
+        core_file_drop(parent);
+        api->layout_set_free(layouts);
+        return file != NULL ? (core_file *)PyErr_NoMemory() : NULL;
+    }
+    l->parent = parent;
+    l->layouts = layouts;
+    l->api = api;
+    file->leaning = l;
+    file->leaning_drop = leaning_drop;
+    return file;
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+const char *core_text(PyObject *value, const char *argument)
+{
+    Py_ssize_t len = 0;
+    const char *text;
+
+    if (!PyUnicode_Check(value)) {
+        core_wrong_type(argument, value, "str");
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8AndSize(value, &len);
+    if (text != NULL && strlen(text) != (size_t)len) {
+        PyErr_SetString(PyExc_ValueError, "embedded null byte");
+        return NULL;
+    }
+    return text;
+}
+
+bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out)
+{
+    const sft_checkpoint_api *api = core_checkpoint_api(state);
+    sft_layout_set_options options;
+    sft_status status;
+    sft_error err;
+
+    *out = NULL;
+    SFT_INIT(&options);
+    if (value == NULL || value == Py_None || api == NULL) {
+        return api != NULL;
+    }
+    if (ranks != NULL && ranks != Py_None && !core_u64(ranks, &options.ranks)) {
+        return false;
+    }
+    if (PyBytes_Check(value)) {
+        char *text = NULL;
+        Py_ssize_t size = 0;
+        if (PyBytes_AsStringAndSize(value, &text, &size) < 0) {
+            return false;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        status = api->layout_set_parse(out, text, (size_t)size, "the layout given", &options, &err);
+        Py_END_ALLOW_THREADS
+    } else {
+        const char *path = core_text(value, "layout");
+        if (path == NULL) {
+            return false;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        status = api->layout_set_open(out, path, &options, &err);
+        Py_END_ALLOW_THREADS
+    }
+    if (status != SFT_OK) {
+        core_raise(state, &err, "Error while reading a layout");
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, const char *path, const char *step,
+                             sft_layout_set *layouts, sft_error *err)
+{
+    sft_checkpoint_options options;
+    sft_checkpoint *checkpoint;
+    uint32_t kind = SFT_CHECKPOINT_NONE;
+    sft_status status = api->checkpoint_detect(path, &kind, err);
+
+    *out = NULL;
+    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && layouts == NULL && step == NULL) {
+        return sft_catalog_open(out, path, NULL, err);
+    }
+    SFT_INIT(&options);
+    options.layouts = layouts;
+    options.step = step;
+    if (status == SFT_OK) {
+        status = api->checkpoint_open(&checkpoint, path, &options, err);
+    }
+    return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, NULL, err) : status;
+}
+
+static core_file *open_file(core_state *state, const char *path, const char *step, PyObject *layout, PyObject *ranks)
+{
+    static const char doing[] = "Error while opening a checkpoint";
+    const sft_checkpoint_api *api;
+    sft_layout_set *layouts = NULL;
+    sft_catalog *catalog = NULL;
+    sft_status status;
+    sft_error err;
+
+    if (core_is_url(path)) {
+        return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
+    }
+    api = core_checkpoint_api(state);
+    if (api == NULL || !core_layouts(state, layout, ranks, &layouts)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = open_whole(api, &catalog, path, step, layouts, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        api->layout_set_free(layouts);
+        return (core_file *)core_raise(state, &err, doing);
+    }
+    return lean(api, catalog, layouts, NULL);
+}
+
+PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"path", "framework", "device", "layout", "step", "ranks"};
+    static const core_signature signature = {"_open_checkpoint", parameters, 6, 3, 2};
+    core_state *state = core_state_of(module);
+    PyObject *v[6], *path, *result = NULL;
+    const char *name, *step = NULL;
+    core_file *file = NULL;
+
+    if (!core_parse(&signature, args, kwargs, v)) {
+        return NULL;
+    }
+    path = core_path(v[0]);
+    name = path != NULL ? core_text(path, "path") : NULL;
+    if (name != NULL && (v[4] == NULL || v[4] == Py_None || (step = core_text(v[4], "step")) != NULL)) {
+        file = open_file(state, name, step, v[3], v[5]);
+    }
+    if (file != NULL) {
+        result = core_handle_over(state, file, path, v[1], v[2]);
+    }
+    Py_XDECREF(path);
+    return result;
+}
+
+/* ---------------------------------------------------------------- parts */
+
+PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"handle", "layout", "rank", "ranks"};
+    static const core_signature signature = {"_part", parameters, 4, 3, 3};
+    core_state *state = core_state_of(module);
+    const sft_checkpoint_api *api;
+    sft_layout_set *layouts = NULL;
+    sft_catalog *catalog = NULL;
+    core_file *whole, *file;
+    PyObject *v[4];
+    sft_status status;
+    uint64_t rank;
+    sft_error err;
+
+    if (!core_parse(&signature, args, kwargs, v) || !core_u64(v[2], &rank)) {
+        return NULL;
+    }
+    if (Py_TYPE(v[0]) != state->handle_type) {
+        return core_wrong_type("handle", v[0], "safe_open");
+    }
+    api = core_checkpoint_api(state);
+    if (api == NULL || !core_layouts(state, v[1], v[3], &layouts)) {
+        return NULL;
+    }
+    if (layouts == NULL) {
+        return core_wrong_type("layout", v[1], "str");
+    }
+    whole = core_handle_file((core_handle *)v[0]);
+    if (whole == NULL) {
+        api->layout_set_free(layouts);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = api->checkpoint_part(&catalog, whole->catalog, rank, api->layout_set_find_whole, layouts, NULL, &err);
+    Py_END_ALLOW_THREADS
+    api->layout_set_free(layouts);
+    if (status != SFT_OK) {
+        core_file_drop(whole);
+        return core_raise(state, &err, "Error while taking a rank's part");
+    }
+    file = lean(api, catalog, NULL, whole);
+    return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
+}

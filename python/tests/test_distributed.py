@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Checkpoints of many processes: torch.distributed jobs over gloo (1, 2 and 4 processes) save and load, each other's
+and those of PyTorch's own distributed checkpoints; one failing process fails all; parts for numpy.
+
+The library is that of the build folder, which the tests run in, or the one in SAFETENSORS_CHECKPOINT_LIBRARY.
+"""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import safetensors_c.numpy as with_numpy
+from safetensors_c import SafetensorError, distributed, safe_open
+
+torch = pytest.importorskip("torch")
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard  # noqa: E402
+
+LIBRARY = os.environ.get("SAFETENSORS_CHECKPOINT_LIBRARY") or os.path.join(
+    os.getcwd(), "libsafetensors-checkpoint.so.0"
+)
+R = Replicate()
+torch.set_num_threads(1)  # processes are forked, so that torch is imported once; test_torchrun starts fresh ones
+
+
+@pytest.fixture(autouse=True, scope="module")
+def library():
+    assert os.path.exists(LIBRARY), "run in the build folder: " + LIBRARY
+    before = os.environ.get("SAFETENSORS_CHECKPOINT_LIBRARY")
+    os.environ["SAFETENSORS_CHECKPOINT_LIBRARY"] = LIBRARY
+    yield
+    if before is None:
+        del os.environ["SAFETENSORS_CHECKPOINT_LIBRARY"]
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def start(rank, size, port, folder, work, arguments):
+    torch.set_num_threads(1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=size)
+    work(rank, size, folder, *arguments)
+    dist.destroy_process_group()
+
+
+def job(size, folder, work, *arguments):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    mp.start_processes(start, (size, port, str(folder), work, arguments), nprocs=size, start_method="fork")
+
+
+SHAPES = {
+    "even.weight": (torch.float32, (8, 12)),
+    "uneven.weight": (torch.bfloat16, (10, 7)),
+    "fewer.weight": (torch.float16, (3, 5)),
+    "deep.weight": (torch.float64, (3, 5, 6)),
+    "long.bias": (torch.int64, (1001,)),
+    "flags": (torch.bool, (9,)),
+    "f8": (torch.float8_e4m3fn, (6, 6)),
+}
+
+
+def truth():
+    tensors = {}
+    for i, (name, (dtype, shape)) in enumerate(SHAPES.items()):
+        numbers = torch.arange(int(np.prod(shape))).reshape(shape)
+        tensors[name] = (numbers % 2 if dtype == torch.bool else numbers % 240 - 7 * i).to(dtype)
+    return tensors
+
+
+def plain(step):
+    """What every process holds in full."""
+    return {"step": torch.tensor(step), "norm.weight": torch.arange(17, dtype=torch.float32)}
+
+
+# Placements over meshes of one and two axes, of two tensors each in turn.
+ONE = [[Shard(0)], [Shard(1)], [R], [Shard(-1)], [Shard(0)], [Shard(0)], [Shard(1)]]
+TWO = [
+    [Shard(0), Shard(1)],
+    [Shard(0), Shard(0)],
+    [R, Shard(1)],
+    [Shard(2), Shard(0)],
+    [Shard(0), R],
+    [R, R],
+    [Shard(1), Shard(1)],
+]
+
+
+def sharded(mesh, placements, fill=True):
+    """DTensors with the true values, or with others."""
+    from torch.distributed.tensor import distribute_tensor
+
+    out = {}
+    for (name, whole), where in zip(truth().items(), placements):
+        out[name] = distribute_tensor(whole, mesh, where, src_data_rank=None)
+        if not fill:
+            with torch.no_grad():
+                out[name].to_local().view(torch.uint8).fill_(1)
+    return out
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(
+        a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)
+    )
+
+
+def meshes(size):
+    out = [((size,), ONE)]
+    if size == 4:
+        out.append(((2, 2), TWO))
+        out.append(((4, 1), TWO))
+    return [(shape, [w if len(w) == len(shape) else w * 2 for w in where]) for shape, where in out]
+
+
+def save_all(rank, size, folder):
+    for i, (shape, placements) in enumerate(meshes(size)):
+        state = {**sharded(init_device_mesh("cpu", shape), placements), **plain(i)}
+        nested = {"model": state, "list": [torch.full((2, 2), 5.0)]}
+        path = os.path.join(folder, f"{size}-{i}")
+        result = distributed.save(nested, path, metadata={"k": "v"}, digests="crc32c", durable=False)
+        everyone = [None] * size
+        dist.all_gather_object(everyone, tuple(result))
+        total = sum(t.nbytes for t in [*truth().values(), *plain(i).values()]) + 16
+        assert sum(r[0] for r in everyone) == total, everyone  # every byte once
+        files = sum(os.path.getsize(os.path.join(path, f)) for f in os.listdir(path) if f.endswith(".safetensors"))
+        assert {r[2:] for r in everyone} == {(files, result.total_files)} and files > total
+        if size > 1:
+            assert max(r[0] for r in everyone) <= total / size + 8100, everyone
+
+
+def load_all(rank, size, folder, saved):
+    for path, step in saved:
+        for shape, placements in meshes(size):
+            mesh = init_device_mesh("cpu", shape)
+            state = {**sharded(mesh, placements, fill=False), **{k: v * 0 for k, v in plain(0).items()}}
+            before = {k: (v.to_local() if isinstance(v, DTensor) else v).data_ptr() for k, v in state.items()}
+            result = distributed.load({"model": state}, os.path.join(folder, path))
+            for name, whole in {**truth(), **plain(step)}.items():
+                got = state[name]
+                if isinstance(got, DTensor):
+                    wanted = sharded_like(whole, got)
+                    assert same(got.to_local(), wanted), (path, shape, name, got.to_local(), wanted)
+                    got = got.to_local()
+                else:
+                    assert same(got, whole), (path, name)
+                assert got.data_ptr() == before[name], name  # in place
+            assert result.tensors <= len(state) and result.total_bytes > 0
+
+
+def sharded_like(whole, dtensor):
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole, dtensor.device_mesh, dtensor.placements, src_data_rank=None).to_local()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, library):
+    folder = tmp_path_factory.mktemp("saved")
+    for size in (1, 2, 4):
+        job(size, folder, save_all)
+    return folder
+
+
+def every(saved):
+    return sorted((name, int(name[-1])) for name in os.listdir(saved))
+
+
+def test_what_is_saved(saved):
+    assert [name for name, _ in every(saved)] == ["1-0", "2-0", "4-0", "4-1", "4-2"]
+    for name, step in every(saved):
+        with distributed.open_checkpoint(saved / name, "pt") as whole:
+            wanted = {"model." + k: v for k, v in {**truth(), **plain(step)}.items()}
+            wanted["list.0"] = torch.full((2, 2), 5.0)
+            assert sorted(whole) == sorted(wanted)
+            for k, v in wanted.items():
+                assert same(whole.get_tensor(k), v), (name, k)
+            assert whole.metadata()["k"] == "v"
+    assert {f for f in os.listdir(saved / "2-0")} >= {"topology.json", "sft-checkpoint.json"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_load_by_others(saved, size):
+    job(size, saved, load_nested, every(saved))
+
+
+def load_nested(rank, size, folder, saved):
+    load_all(rank, size, folder, saved)
+
+
+def test_torchrun(saved, tmp_path):
+    """The same by torch's own launcher, three processes."""
+    script = (
+        "import os, sys; sys.path.insert(0, %r); import torch; torch.set_num_threads(1); import torch.distributed as d\n"
+        "import test_distributed as t\n"
+        "d.init_process_group('gloo'); t.load_all(d.get_rank(), d.get_world_size(), %r, %r)\n"
+        "print('fine', d.get_rank(), flush=True); d.barrier()\n"
+        "os._exit(0)  # torch's own threads may abort the ends of processes\n"
+        % (os.path.dirname(os.path.abspath(__file__)), str(saved), every(saved)[:3])
+    )
+    (tmp_path / "run.py").write_text(script)
+    run = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", tmp_path / "run.py"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert sorted(run.stdout.split()) == ["0", "1", "2", "fine", "fine", "fine"]
+
+
+# ---------------------------------------------------------------- against PyTorch's own
+
+
+def dcp_both(rank, size, folder, ours):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+
+    warnings.simplefilter("ignore")
+    mesh = init_device_mesh("cpu", (2, 2))
+    state = sharded(mesh, TWO)
+    theirs = os.path.join(folder, "dcp")
+    writer = HuggingFaceStorageWriter(
+        theirs, save_distributed=True, fqn_to_index_mapping={k: 1 for k in state}
+    )
+    dcp.save(state, storage_writer=writer)
+    other = init_device_mesh("cpu", (4,))
+    mine, reference = sharded(other, ONE, fill=False), sharded(other, ONE, fill=False)
+    distributed.load(mine, theirs)
+    dcp.load(reference, storage_reader=HuggingFaceStorageReader(theirs))
+    for name in state:
+        assert same(mine[name].to_local(), reference[name].to_local()), name
+    again = sharded(other, ONE, fill=False)
+    mine = {"model." + k: v for k, v in again.items()}
+    dcp.load(mine, storage_reader=HuggingFaceStorageReader(ours))
+    for name in state:
+        assert same(again[name].to_local(), reference[name].to_local()), name
+
+
+def test_pytorch_reads_ours_and_we_theirs(saved, tmp_path):
+    job(4, tmp_path, dcp_both, str(saved / "4-1"))
+
+
+def strided(rank, size, folder):
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    mesh = init_device_mesh("cpu", (2, 2))
+    for dim, rows in ((0, 8), (0, 10), (1, 12)):
+        whole = torch.arange(rows * 24).reshape((rows, 24) if dim == 0 else (24, rows))
+        # FSDP over tensor parallel: the second axis cuts first
+        runs = [(0, whole.shape[dim])]
+        where = [_StridedShard(dim, split_factor=2), Shard(dim)]
+        for axis, placement in enumerate(where):
+            runs = distributed._cut(runs, placement, 2, mesh.get_coordinate()[axis])
+        part = torch.cat([whole.narrow(dim, a, n) for a, n in runs], dim)
+        if rows % 4 == 0:
+            theirs = torch.chunk(torch.chunk(whole, 2, dim)[rank % 2], 2, dim)[rank // 2]
+            assert torch.equal(part, theirs)
+        both = {"whole": whole.clone()}
+        both["cut"] = DTensor.from_local(part.contiguous(), mesh, where, run_check=False, shape=whole.shape,
+                                         stride=whole.stride())  # fmt: skip
+        path = os.path.join(folder, f"strided-{dim}-{rows}")
+        distributed.save(both, path, durable=False)
+        with distributed.open_checkpoint(path, "pt") as f:
+            assert torch.equal(f.get_tensor("cut"), whole) and torch.equal(f.get_tensor("whole"), whole)
+        part.zero_()
+        both["cut"].to_local().zero_()
+        distributed.load({"cut": both["cut"]}, path)
+        wanted = torch.cat([whole.narrow(dim, a, n) for a, n in runs], dim)
+        assert torch.equal(both["cut"].to_local(), wanted)
+
+
+def test_strided_shards(tmp_path):
+    job(4, tmp_path, strided)
+
+
+# ---------------------------------------------------------------- failures
+
+
+def raises(kind, call, status=None, text=""):
+    try:
+        call()
+    except kind as error:
+        assert status is None or error.status == status, error
+        assert text in str(error), error
+        return
+    raise AssertionError("nothing was raised")
+
+
+def failures(rank, size, folder):
+    mesh = init_device_mesh("cpu", (2,))
+    state = sharded(mesh, ONE)
+    path = os.path.join(folder, "never")
+    # an entry that one process cannot save
+    odd = {**state, **({"x": torch.zeros(2, dtype=torch.complex128)} if rank == 1 else {})}
+    raises(ValueError if rank == 1 else SafetensorError, lambda: distributed.save(odd, path), text="complex128")
+    odd = {**state, **({"x": "text"} if rank == 1 else {})}
+    raises(TypeError if rank == 1 else SafetensorError, lambda: distributed.save(odd, path), text="x is str")
+    odd = {"x": torch.zeros(3 if rank == 1 else 2)}
+    raises(SafetensorError, lambda: distributed.save(odd, path), "SFT_E_MISMATCH")
+    odd = {"x": DTensor.from_local(torch.ones(2), mesh, [Partial()], run_check=False)}
+    raises(ValueError, lambda: distributed.save(odd, path), text="P(sum)")
+
+    def stop(done, total):
+        if rank == 1:
+            raise RuntimeError("enough")
+
+    raises((RuntimeError, SafetensorError, KeyboardInterrupt), lambda: distributed.save(state, path, progress=stop))
+    assert not os.path.exists(path)
+    distributed.save(state, path, durable=False)
+    raises(FileExistsError, lambda: distributed.save(state, path))
+    # loading
+    raises(FileNotFoundError, lambda: distributed.load(state, path + "-not"))
+    missing = {**state, "more": torch.ones(2)}
+    raises(SafetensorError, lambda: distributed.load(missing, path), "SFT_E_NOT_FOUND")
+    distributed.load(missing, path, strict=False)
+    assert missing["more"].tolist() == [1, 1]
+    wrong = {"long.bias": torch.zeros(1000, dtype=torch.int64)} if rank == 0 else {}
+    raises(SafetensorError, lambda: distributed.load(wrong, path), "SFT_E_SHAPE")
+    other = {"even.weight": torch.zeros(8, 12, dtype=torch.float64)}
+    raises(SafetensorError, lambda: distributed.load(other, path), "SFT_E_MISMATCH")
+    distributed.load(other, path, cast=True)
+    assert torch.equal(other["even.weight"], truth()["even.weight"].double())
+    distributed.load(state if rank == 0 else {}, path)  # not everybody wants something
+    os.unlink(os.path.join(path, sorted(f for f in os.listdir(path) if f.endswith(".safetensors"))[0])) if rank == 0 else 0
+    dist.barrier()
+    raises(SafetensorError, lambda: distributed.load(state, path))
+
+
+def test_one_process_fails(tmp_path):
+    job(2, tmp_path, failures)
+
+
+def killed(rank, size, port, folder):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=size)
+    state = sharded(init_device_mesh("cpu", (2,)), ONE)
+
+    def stop(done, total):
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        distributed.save(state, os.path.join(folder, "x"), progress=stop)
+    except Exception:  # whatever gloo makes of it
+        os._exit(3)
+    os._exit(0)
+
+
+def test_one_process_is_killed(tmp_path):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    context = mp.get_context("fork")
+    processes = [context.Process(target=killed, args=(r, 2, port, str(tmp_path))) for r in range(2)]
+    for p in processes:
+        p.start()
+    for p in processes:
+        p.join(120)
+    assert [p.exitcode for p in processes] == [3, -signal.SIGKILL]
+    assert not os.path.exists(tmp_path / "x")
+    distributed.save({"a": torch.ones(3)}, tmp_path / "x")  # what was left behind is no hindrance
+    assert os.listdir(tmp_path) == ["x"]
+
+
+# ---------------------------------------------------------------- without a group
+
+
+def test_alone(tmp_path):
+    shared = torch.arange(6.0)
+    state = {"a": shared, "b": shared, "t": torch.arange(12.0).reshape(3, 4).t(), "n": {"e": torch.zeros(0, 3)}}
+    assert distributed.save(state, tmp_path / "x", durable=False).bytes == 96
+    into = torch.zeros(6)
+    strided = torch.zeros(3, 4).t()
+    got = {"a": into, "b": into, "t": strided, "n": {"e": torch.zeros(0, 3)}}
+    result = distributed.load(got, tmp_path / "x")
+    assert result == (96, 3, 96, 0)  # what is empty is not read
+    assert torch.equal(into, shared) and torch.equal(strided, state["t"])
+    with pytest.raises(ValueError, match="not initialised"):
+        distributed.save(state, tmp_path / "y", group=object())
+    with pytest.raises(TypeError, match="metadata"):
+        distributed.save(state, tmp_path / "y", metadata={"a": 1})
+
+
+def test_other_folders(tmp_path):
+    whole = {"w": np.arange(40, dtype=np.float32).reshape(10, 4), "b": np.arange(5, dtype=np.int32)}
+    with_numpy.save_file(whole, tmp_path / "model.safetensors")
+    layout = {
+        "format": "safetensors-layout",
+        "version": 1,
+        "mesh": {"axes": {"x": 3}},
+        "tensors": [{"name": "w", "cuts": [{"by": "x", "split": "chunk"}, None]}],
+    }
+    os.mkdir(tmp_path / "ranks")
+    for rank, rows in enumerate((slice(0, 4), slice(4, 8), slice(8, 10))):
+        os.mkdir(tmp_path / "ranks" / f"rank_{rank}")
+        part = {"w": whole["w"][rows], "b": whole["b"]}
+        with_numpy.save_file(part, tmp_path / "ranks" / f"rank_{rank}" / f"net_rank_{rank}-1_1.safetensors")
+        got = distributed.load_part(tmp_path, layout, rank)
+        assert all(np.array_equal(got[k], part[k]) for k in part) and len(got) == 2
+    with pytest.raises(SafetensorError, match="layout"):
+        distributed.open_checkpoint(tmp_path / "ranks")
+    with distributed.open_checkpoint(tmp_path / "ranks", layout=layout, step="1_1") as f:
+        assert sorted(f) == ["b", "w"] and np.array_equal(f.get_slice("w")[3:9, 1], whole["w"][3:9, 1])
+        part = distributed.open_part(f, layout, 2)
+    assert np.array_equal(part["w"], whole["w"][8:])  # the whole is closed
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    got = distributed.load_part(tmp_path / "model.safetensors", tmp_path / "layout.json", 1, ["w"])
+    assert list(got) == ["w"] and np.array_equal(got["w"], whole["w"][4:8])
+    state = {"w": torch.zeros(10, 4), "b": torch.zeros(5, dtype=torch.int32)}
+    for path, kw in ((tmp_path, {}), (tmp_path / "ranks", {"layout": layout})):
+        state["w"].zero_()
+        distributed.load(state, path, **kw)
+        assert np.array_equal(state["w"].numpy(), whole["w"])
+        assert np.array_equal(state["b"].numpy(), whole["b"])
+
+
+def test_handles_and_errors(tmp_path):
+    import pickle
+
+    with_numpy.save_file({"a": np.arange(4)}, tmp_path / "model.safetensors")
+    whole = distributed.open_checkpoint(str(tmp_path))
+    with pytest.raises(TypeError, match="checkpoint cannot be pickled"):
+        pickle.dumps(whole)
+    assert repr(str(tmp_path)) in repr(whole)
+    with pytest.raises(SafetensorError) as e:
+        distributed.open_part(whole, {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 3}},
+                                      "tensors": [{"name": "a", "cuts": ["x"]}]}, 0)  # fmt: skip
+    assert e.value.status == "SFT_E_SHAPE" and e.value.tensor == "a"
+    with pytest.raises(SafetensorError, match="layout"):
+        distributed.open_part(whole, {}, 0)
+    with pytest.raises(FileNotFoundError):
+        distributed.open_part(whole, tmp_path / "none.json", 0)
+    with pytest.raises(FileNotFoundError):
+        distributed.open_checkpoint(tmp_path / "none")
+    with pytest.raises(SafetensorError):
+        distributed.open_checkpoint(tmp_path, "no framework")
+    whole.close()
+    with pytest.raises(SafetensorError, match="closed"):
+        distributed.open_part(whole, {"format": "safetensors-layout", "version": 1, "tensors": []}, 0)
+    with safe_open(tmp_path / "model.safetensors", "np") as f:
+        layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
+                  "tensors": [{"name": "a", "placements": "Shard(0)"}]}  # fmt: skip
+        assert distributed.load_part(f, layout, 1)["a"].tolist() == [2, 3]
+
+
+def test_no_torch_and_no_library(tmp_path):
+    with_numpy.save_file({"a": np.arange(4)}, tmp_path / "model.safetensors")
+    code = (
+        "import sys, safetensors_c.distributed as d\n"
+        "try:\n    print(d.open_checkpoint(sys.argv[1])['a'].tolist(), 'torch' in sys.modules)\n"
+        "except d.SafetensorError as e:\n    print(e.status, 'SAFETENSORS_CHECKPOINT_LIBRARY' in str(e))\n"
+    )
+    for library, told in ((LIBRARY, "[0, 1, 2, 3] False"), ("/nowhere.so", "SFT_E_UNSUPPORTED True")):
+        env = {**os.environ, "SAFETENSORS_CHECKPOINT_LIBRARY": library}
+        run = subprocess.run([sys.executable, "-c", code, tmp_path], env=env, capture_output=True, text=True)
+        assert run.stdout.strip() == told, run.stderr
