@@ -181,7 +181,8 @@ static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
             return NULL;
         }
         b->ring = NULL;
-        b->pages = (uint8_t *)b + (SFT__DIRECT_ALIGN - (uintptr_t)b % SFT__DIRECT_ALIGN);
+        uint8_t *const behind = (uint8_t *)(b + 1);
+        b->pages = behind + (SFT__DIRECT_ALIGN - (uintptr_t)behind % SFT__DIRECT_ALIGN);
     }
     return b;
 }
