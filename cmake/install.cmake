@@ -32,6 +32,9 @@ endforeach()
 if(TARGET safetensors)
   install(TARGETS safetensors RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET safetensors-mpi)
+  install(TARGETS safetensors-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 # ---------------------------------------------------------------- CMake package
 set(SFT_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/safetensors)

@@ -100,6 +100,20 @@ if(SFT_BUILD_REMOTE)
   endif()
 endif()
 
+# MPI is found or not: nothing but safetensors-mpi needs it. The wing speaks to the checkpoint wing by its public
+# headers.
+if(SFT_MPI AND NOT WIN32 AND NOT CMAKE_CROSSCOMPILING)
+  find_package(MPI QUIET COMPONENTS C)
+  if(MPI_C_FOUND)
+    sft_wing(mpi MPI::MPI_C)
+    target_link_libraries(sft_mpi_static PUBLIC sft_checkpoint_static)
+    target_link_libraries(sft_mpi_shared PUBLIC sft_checkpoint_shared)
+    list(APPEND SFT_WINGS mpi)
+  else()
+    message(STATUS "MPI wing: not built, there is no MPI (Debian: libopenmpi-dev openmpi-bin)")
+  endif()
+endif()
+
 # How the tool reaches a wing: linked in (SFT_WING_<NAME>_LINKED), or opened by dlopen on first use, from the folder
 # of the libraries beside its own (SFT_WING_<NAME>_DLOPEN). A wing whose dependencies take time to load is
 # always opened. Nothing of either runs before a command asks for the wing.

@@ -21,7 +21,7 @@ import tempfile
 
 RANKS = ["base", "format", "io", "catalog", "move"]
 # Rooms of other libraries: the rooms besides their own that they may include.
-WINGS = {"import": ["base"], "remote": ["base"], "cuda": ["base"], "mpi": ["base"],
+WINGS = {"import": ["base"], "remote": ["base"], "cuda": ["base"], "mpi": ["base"], "mpitool": ["cli"],
          "layout": ["base"], "checkpoint": ["base", "layout"]}
 ALONE = list(WINGS) + ["cli"]
 LONGEST = 900

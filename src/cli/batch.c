@@ -4,6 +4,7 @@
  */
 #include "batch.h"
 #include "sys.h"
+#include "team.h"
 #include "url.h"
 #include "work.h"
 #include <stdio.h>
@@ -328,7 +329,9 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     o.flags |= (c->force ? SFT_JOB_REPLACE : 0) | (cli_flag(c, "restart") ? SFT_JOB_RESTART : 0) |
                (cli_flag(c, "verify") ? SFT_JOB_VERIFY : 0);
     o.control = cli_control(c, label);
-    const sft_status status = b->api->job_run(job, b->folder, &o, &result, &err);
+    const sft_status status = c->team != NULL
+                                  ? cli_team_run(c, job, b->folder, &o, &result, &err)
+                                  : b->api->job_run(job, b->folder, &o, &result, &err);
     cli_control_end(c);
     if (status != SFT_OK) {
         const int before = c->status;

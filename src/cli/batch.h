@@ -71,6 +71,6 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
                      "say what would be done, a JSON line for each file, and do nothing")
 #define CLI_BATCH_COMMON                                                                           \
     (CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |          \
-     CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE)
+     CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
 
 #endif

@@ -81,6 +81,7 @@ typedef struct cli_opt {
 #define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
 #define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
 #define CLI_WITH_RANKS 512u /* --layout, --step: cli_open() obeys (ranks.c) */
+#define CLI_WITH_TEAM 1024u /* no option: safetensors-mpi has this command (team.h) */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -153,6 +154,12 @@ struct cli {
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
     sft_catalog *unnamed; /* what --names was applied to */
+    const char *program;  /* what messages begin with */
+    const struct cli_team *team; /* of team.c; NULL: this is the only process */
+    bool met;                    /* the team's job has been run, or has failed */
+    sft_error first;             /* failure that was told; status SFT_OK: none */
+    char *said;                  /* messages of a team's process, until the end */
+    size_t said_size;
 };
 
 /* ---------------------------------------------------------------- opt.c */

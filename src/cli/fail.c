@@ -5,6 +5,7 @@
  */
 #include "cmd.h"
 #include "sys.h"
+#include "team.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,11 @@ static void add_message(line *l, const char *message, const char *file) {
 
 static void add_start(const cli *c, line *l, const char *file) {
     l->used = 0;
-    add(l, c->color_error ? CLI_BOLD "safetensors:" CLI_NORMAL " " : "safetensors: ");
+    add(l, c->color_error ? CLI_BOLD : "");
+    add(l, c->program);
+    add(l, c->color_error ? ":" CLI_NORMAL " " : ": ");
+    cli_team_name(c, l->text + l->used, sizeof l->text - l->used);
+    l->used += strlen(l->text + l->used);
     if (file != NULL) {
         add_escaped(l, strcmp(file, "-") == 0 ? "standard input" : file);
         add(l, ": ");
@@ -101,6 +106,9 @@ static void say(cli *c, line *l) {
     cli_flush(&c->out);
     cli_control_end(c);
     l->text[l->used] = '\n'; /* add() leaves one byte */
+    if (cli_team_keep(c, l->text, l->used + 1)) {
+        return;
+    }
     (void)cli_sys_write(STDERR_FD, l->text, l->used + 1);
 }
 
@@ -128,6 +136,9 @@ void cli_fail_plainly(cli *c, const char *file, const sft_error *err) {
     const int status = cli_status_of(err->status);
 
     cli_answer(c, status);
+    if (c->first.status == SFT_OK) {
+        c->first = *err;
+    }
     if (status == CLI_STOPPED) {
         return; /* who interrupts needs no telling */
     }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/main.c - the command safetensors: the table of commands, and the way from arguments to exit
- * status. Read cmd.h first.
+ * cli/main.c - the table of commands, and the way from arguments to exit status. start.c: the
+ * command safetensors. Read cmd.h first.
  */
 #include "cmd.h"
+#include "entry.h"
 #include "ranks.h"
 #include "sys.h"
+#include "team.h"
 #include "url.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +72,7 @@ static void run(cli *c, int argc, char **argv) {
         return;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        cli_printf(&c->out, "safetensors %s\n", sft_version());
+        cli_printf(&c->out, "%s %s\n", c->program, sft_version());
         return;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -80,6 +82,9 @@ static void run(cli *c, int argc, char **argv) {
     c->command = cli_command_find(argv[1]);
     if (c->command == NULL) {
         unknown_command(c, argv[1]);
+    } else if (c->team != NULL && (c->command->common & CLI_WITH_TEAM) == 0) {
+        c->command = NULL;
+        cli_usage(c, "\"%s\" is done by one process: safetensors %s", argv[1], argv[1]);
     } else if (cli_parse(c, argc - 2, argv + 2)) {
         if (cli_flag(c, "help")) {
             cli_help(c, c->command);
@@ -101,17 +106,21 @@ static void report_output(cli *c) {
     }
 }
 
-int main(int argc, char **argv) {
+int cli_main(int argc, char **argv, const cli_team *team) {
     static cli c; /* large; the only object of its kind */
 
     cli_sys_start(&argc, &argv);
     cli_sys_catch(true);
     c.out.fd = 1;
+    c.program = team != NULL ? "safetensors-mpi" : "safetensors";
+    c.team = team;
+    c.out.mute = team != NULL && team->group->rank > 0;
     run(&c, argc, argv);
     report_output(&c);
     if (cli_sys_interrupted()) {
         cli_answer(&c, CLI_STOPPED);
     }
+    cli_team_end(&c);
     cli_url_end(&c);
     cli_ranks_end(&c);
     sft_pool_free(c.pool);

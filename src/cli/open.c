@@ -7,6 +7,7 @@
 #include "foreign.h"
 #include "ranks.h"
 #include "sys.h"
+#include "team.h"
 #include "url.h"
 #include <string.h>
 
@@ -83,7 +84,7 @@ bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
 }
 
 const sft_pool *cli_pool(cli *c) {
-    const uint64_t jobs = cli_number(c, "jobs", 0);
+    const uint64_t jobs = cli_number(c, "jobs", cli_team_threads(c));
 
     if (c->pool == NULL && jobs != 1) {
         sft_error err; /* without a pool everything works as well, only slower */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static void write_out(cli_out *o, const void *data, size_t size) {
-    if (o->closed || size == 0) {
+    if (o->closed || o->mute || size == 0) {
         return;
     }
     const int error = cli_sys_write(o->fd, data, size);

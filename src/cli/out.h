@@ -16,6 +16,7 @@
 typedef struct cli_out {
     int fd;
     bool closed; /* the reader has gone, or writing failed: everything further is dropped */
+    bool mute;   /* everything is dropped, as if it had been written */
     int failed;  /* errno of a failure other than a closed pipe */
     size_t used;
     char buffer[32768];
@@ -117,6 +118,7 @@ typedef struct cli_progress {
     double drawn;   /* when the line was last drawn */
     bool enabled;   /* standard error is a terminal, and not -q */
     bool visible;   /* a line is on the screen */
+    bool plain;     /* no terminal: a line of its own now and then */
 } cli_progress;
 
 #endif

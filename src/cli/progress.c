@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 #include "sys.h"
+#include "team.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,8 @@ static void draw(const cli *c, const cli_progress *p, const sft_progress *now, d
     char rate[32];
     char left[32] = "";
     const double speed = (double)now->bytes_done / elapsed;
+    const char *start = p->plain ? "" : "\r";
+    const char *end = p->plain ? "\n" : "\033[K";
     int n;
 
     cli_size(done, now->bytes_done, c->units);
@@ -34,11 +37,11 @@ static void draw(const cli *c, const cli_progress *p, const sft_progress *now, d
     if (now->bytes_total > 0) {
         const double rest = (double)(now->bytes_total - now->bytes_done) / (speed > 0 ? speed : 1);
         duration(left, rest);
-        n = snprintf(line, sizeof line, "\r%.40s: %u%%  %s of %s  %s/s  %s left\033[K", p->label,
+        n = snprintf(line, sizeof line, "%s%.40s: %u%%  %s of %s  %s/s  %s left%s", start, p->label,
                      (unsigned)((double)now->bytes_done * 100.0 / (double)now->bytes_total), done,
-                     cli_size(total, now->bytes_total, c->units), rate, left);
+                     cli_size(total, now->bytes_total, c->units), rate, left, end);
     } else {
-        n = snprintf(line, sizeof line, "\r%.40s: %s  %s/s\033[K", p->label, done, rate);
+        n = snprintf(line, sizeof line, "%s%.40s: %s  %s/s%s", start, p->label, done, rate, end);
     }
     if (n > 0) {
         (void)cli_sys_write(STDERR_FD, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
@@ -54,9 +57,10 @@ static int poll_control(void *ctx, const sft_progress *now) {
     }
     if (p->enabled && now != NULL) {
         const double time = cli_sys_now();
-        if (time - p->started >= 1.0 && time - p->drawn >= 0.1) {
+        const double every = p->plain ? 5.0 : 0.1;
+        if (time - p->started >= (p->plain ? every : 1.0) && time - p->drawn >= every) {
             p->drawn = time;
-            p->visible = true;
+            p->visible = !p->plain;
             draw(c, p, now, time - p->started);
         }
     }
@@ -71,7 +75,8 @@ const sft_control *cli_control(cli *c, const char *label) {
     p->label = label;
     p->started = cli_sys_now();
     p->drawn = 0;
-    p->enabled = !c->quiet && cli_sys_is_terminal(STDERR_FD);
+    p->plain = c->team != NULL && !cli_sys_is_terminal(STDERR_FD); /* what mpirun gives */
+    p->enabled = !c->quiet && !c->out.mute && (p->plain || cli_sys_is_terminal(STDERR_FD));
     return &p->control;
 }
 

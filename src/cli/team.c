@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/team.c - see team.h.
+ */
+#include "team.h"
+#include "ranks.h"
+#include "sys.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STDERR_FD = 2 };
+
+void cli_team_name(const cli *c, char *text, size_t cap) {
+    text[0] = '\0';
+    if (c->team != NULL && c->team->group->rank > 0) {
+        (void)snprintf(text, cap, "rank %lu: ", (unsigned long)c->team->group->rank);
+    }
+}
+
+bool cli_team_keep(cli *c, const char *text, size_t size) {
+    if (c->team == NULL) {
+        return false;
+    }
+    c->said = cli_resize(c->said, c->said_size + size, 1);
+    memcpy(c->said + c->said_size, text, size);
+    c->said_size += size;
+    return c->team->group->rank > 0;
+}
+
+uint64_t cli_team_threads(const cli *c) {
+    return c->team != NULL ? c->team->threads : 0;
+}
+
+sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
+                        const sft_job_run_options *options, sft_job_result *result,
+                        sft_error *err) {
+    const sft_checkpoint_api *api = cli_ranks_api(err);
+
+    c->met = true;
+    return api->job_run_group(job, folder, options, c->team->group, result, err);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/* What the others are told of a process that has come to its end without a job. */
+static void reason(const cli *c, sft_error *why) {
+    static const sft_status of[] = {SFT_E_MISMATCH, SFT_E_FORMAT, SFT_E_ARG, SFT_E_IO};
+    if (c->first.status != SFT_OK) {
+        *why = c->first;
+        return;
+    }
+    const sft_status status = c->status == CLI_STOPPED ? SFT_E_CANCELLED
+                              : c->status < 4          ? of[c->status]
+                                                       : SFT_E_INTERNAL;
+    (void)sft_error_set(why, status, 0, SFT_NO_OFFSET, NULL, 0,
+                        status == SFT_E_MISMATCH ? "has nothing to do" : "has failed");
+}
+
+static void meet(cli *c) {
+    const sft_checkpoint_api *api = cli_ranks_api(NULL);
+    sft_error why;
+
+    if (c->met || api == NULL) { /* without the library nobody has run anything */
+        return;
+    }
+    reason(c, &why);
+    c->met = true;
+    (void)!api->job_run_group(NULL, NULL, NULL, c->team->group, NULL, &why);
+}
+
+/* FNV-1a, each line without the name of the rank that says it: equal words are said once. */
+static uint64_t digest(const cli *c) {
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    char name[32];
+    bool named = false;
+
+    cli_team_name(c, name, sizeof name);
+    const size_t len = strlen(name);
+    for (size_t i = 0; i < c->said_size; i++) {
+        if (!named && len > 0 && c->said_size - i > len && memcmp(c->said + i, name, len) == 0) {
+            named = true;
+            i += len;
+        }
+        named = named && c->said[i] != '\n';
+        h = (h ^ (uint8_t)c->said[i]) * UINT64_C(0x100000001b3);
+    }
+    return c->said_size > 0 ? h : 0;
+}
+
+typedef struct last_word {
+    uint64_t said;
+    int64_t status;
+} last_word;
+
+void cli_team_end(cli *c) {
+    sft_error err;
+
+    if (c->team == NULL) {
+        return;
+    }
+    meet(c);
+    const sft_group *g = c->team->group;
+    const last_word mine = {digest(c), c->status};
+    last_word *all = cli_alloc(g->size, sizeof *all);
+    bool known = false;
+    if (g->size == 1) {
+        all[0] = mine;
+    } else if (g->allgather(g->ctx, &mine, sizeof mine, all, &err) != SFT_OK) {
+        all[0] = (last_word){0, CLI_SYSTEM};
+    }
+    for (uint32_t i = 0; i < g->size; i++) {
+        cli_answer(c, (int)all[i].status);
+        known = known || (i < g->rank && all[i].said == mine.said);
+    }
+    if (!known && g->rank > 0 && c->said_size > 0) {
+        (void)cli_sys_write(STDERR_FD, c->said, c->said_size);
+    }
+    free(all);
+    free(c->said);
+}
