@@ -44,6 +44,8 @@ typedef struct sft_verify_options {
     void *report_ctx;
     uint32_t digests; /* SFT_DIGEST_* to check; 0: all that are recorded */
     uint32_t reserved;
+    size_t first; /* only tensors first to first + count - 1 of the catalog; both 0: all */
+    size_t count;
 } sft_verify_options;
 
 typedef struct sft_verify_result {

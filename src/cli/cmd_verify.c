@@ -5,22 +5,11 @@
  */
 #include "verify.h"
 #include "explain.h"
+#include "team.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct damage {
-    const sft_tensor *tensor;
-    char *message;
-} damage;
-
-typedef struct check {
-    cli *c;
-    const char *operand;
-    const sft_catalog *catalog;
-    damage *list;
-    size_t count;
-    uint64_t bytes; /* of tensors that are as they should be */
-} check;
+typedef cli_check check;
 
 static char *copy_of(const char *text) {
     char *copy = cli_alloc(strlen(text) + 1, 1);
@@ -30,7 +19,8 @@ static char *copy_of(const char *text) {
 
 /* ---------------------------------------------------------------- results */
 
-static void on_tensor(void *ctx, const sft_tensor *tensor, sft_status status, const char *message) {
+void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status,
+                       const char *message) {
     check *k = ctx;
     cli_out *o = &k->c->out;
 
@@ -39,7 +29,7 @@ static void on_tensor(void *ctx, const sft_tensor *tensor, sft_status status, co
         return;
     }
     k->list = cli_resize(k->list, k->count + 1, sizeof *k->list);
-    k->list[k->count++] = (damage){tensor, copy_of(message)};
+    k->list[k->count++] = (cli_damage){tensor, copy_of(message)};
     if (!k->c->json) {
         cli_put_escaped(o, k->operand, strlen(k->operand));
         cli_printf(o, ": %sdamaged%s: tensor \"", k->c->color ? CLI_RED : "",
@@ -169,7 +159,11 @@ static void verify(cli *c, const char *operand) {
     sft_verify_result result = {0, 0, 0};
     sft_error err;
 
-    if (cli_open_quietly(c, operand, 0, &catalog, &err) != SFT_OK) {
+    sft_status status = cli_open_quietly(c, operand, 0, &catalog, &err);
+    if (cli_team_agree(c, status, &err) != SFT_OK) {
+        if (status == SFT_OK) { /* of another process it is not */
+            sft_catalog_close(catalog);
+        }
         cli_fail(c, operand, &err);
         if (c->json) {
             print_json(&k, false, &result, &err);
@@ -184,9 +178,10 @@ static void verify(cli *c, const char *operand) {
     SFT_INIT(&options);
     options.pool = cli_pool(c);
     options.control = cli_control(c, "verifying");
-    options.report = on_tensor;
+    options.report = cli_verify_tensor;
     options.report_ctx = &k;
-    const sft_status status = sft_catalog_verify(catalog, &options, &result, &err);
+    status = c->team != NULL ? cli_verify_together(&k, &options, &result, &err)
+                             : sft_catalog_verify(catalog, &options, &result, &err);
     cli_control_end(c);
     conclude(&k, status, &result, &err);
     for (size_t i = 0; i < k.count; i++) {
@@ -286,6 +281,10 @@ static void run(cli *c) {
     if (record != NULL && !parse_kinds(c, record, &kinds)) {
         return;
     }
+    if (c->team != NULL && (record != NULL || cli_flag(c, "replicas"))) {
+        cli_usage(c, "--record and --replicas are done by one process: safetensors verify");
+        return;
+    }
     if (record != NULL && (cli_flag(c, "same") || cli_flag(c, "replicas"))) {
         cli_usage(c, "--record does not go with --same or --replicas");
         return;
@@ -352,7 +351,7 @@ const cli_command cli_cmd_verify = {
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS | CLI_WITH_TEAM,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -155,9 +155,7 @@ static int by_name(const void *a, const void *b) {
     return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
 }
 
-/* sft_catalog_content_hash from digests that are known already. */
-static void join_content(const sft_catalog *catalog, const uint8_t (*digests)[32],
-                         uint8_t out[32]) {
+void cli_hash_join(const sft_catalog *catalog, const uint8_t (*digests)[32], uint8_t out[32]) {
     const size_t count = sft_catalog_count(catalog);
     named *order = cli_alloc(count, sizeof *order);
     sft_sha256 s;
@@ -263,7 +261,7 @@ sft_status cli_hash_catalog(cli *c, const sft_catalog *catalog, uint32_t wanted,
     }
     cli_control_end(c);
     if (status == SFT_OK && (wanted & CLI_HASH_CONTENT) != 0) {
-        join_content(catalog, (const uint8_t(*)[32])out->tensors, out->content);
+        cli_hash_join(catalog, (const uint8_t(*)[32])out->tensors, out->content);
     }
     return status;
 }

@@ -30,6 +30,8 @@ typedef struct cli_hashes {
 
 sft_status cli_hash_catalog(cli *c, const sft_catalog *catalog, uint32_t wanted, cli_hashes *out,
                             sft_error *err);
+/* sft_catalog_content_hash from the tensors' SHA-256s, in catalog order. */
+void cli_hash_join(const sft_catalog *catalog, const uint8_t (*digests)[32], uint8_t out[32]);
 void cli_hashes_reset(cli_hashes *h);
 /* The whole file only, whatever it is. */
 sft_status cli_hash_source(cli *c, const sft_source *source, uint8_t whole[32], sft_error *err);

@@ -41,6 +41,45 @@ sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
     return api->job_run_group(job, folder, options, c->team->group, result, err);
 }
 
+/* ---------------------------------------------------------------- without a job */
+
+sft_status cli_team_gather(cli *c, const void *mine, size_t bytes, void *all, sft_error *err) {
+    if (c->team == NULL || c->team->group->size == 1) {
+        memcpy(all, mine, bytes);
+        return SFT_OK;
+    }
+    return c->team->group->allgather(c->team->group->ctx, mine, bytes, all, err);
+}
+
+typedef struct verdict {
+    int64_t status;
+    sft_error err;
+} verdict;
+
+sft_status cli_team_agree(cli *c, sft_status status, sft_error *err) {
+    verdict mine = {status, {0}};
+
+    if (c->team == NULL || c->team->group->size == 1) {
+        return status;
+    }
+    if (status != SFT_OK) {
+        mine.err = *err;
+    }
+    const uint32_t size = c->team->group->size;
+    verdict *all = cli_alloc(size, sizeof *all);
+    sft_status result = cli_team_gather(c, &mine, sizeof mine, all, err);
+    for (uint32_t i = 0; i < size && result == SFT_OK; i++) {
+        if (all[i].status != SFT_OK) {
+            const sft_error *why = &all[i].err;
+            result = sft_error_set(err, (sft_status)all[i].status, why->sys, why->offset,
+                                   why->tensor, strlen(why->tensor), "rank %lu: %s",
+                                   (unsigned long)i, why->message);
+        }
+    }
+    free(all);
+    return result;
+}
+
 /* ---------------------------------------------------------------- the end */
 
 /* What the others are told of a process that has come to its end without a job. */

@@ -19,6 +19,12 @@ sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
  * printed. For one process: nothing. */
 void cli_team_end(cli *c);
 
+/* For commands that write nothing, at places that all processes come to. For one process: nothing.
+ * agree: the same status for all, SFT_OK or that of the lowest rank that has another, whose message
+ * begins with its number. gather: `bytes` (at most SFT_GROUP_BLOCK) of everybody. */
+sft_status cli_team_agree(cli *c, sft_status status, sft_error *err);
+sft_status cli_team_gather(cli *c, const void *mine, size_t bytes, void *all, sft_error *err);
+
 /* "rank 3: " for other ranks than 0, else "". */
 void cli_team_name(const cli *c, char *text, size_t cap);
 /* Keeps a message until the end. False: print it now, this is rank 0 or the only process. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/verify.h - recording digests of the tensors of one file (verify --record). Read cmd.h first;
- * the form in which they are kept is told in sft/digest.h.
+ * cli/verify.h - the parts of the command verify: recorded digests, by one process or many, and
+ * recording them. Read cmd.h first; the form in which they are kept is told in sft/digest.h.
  */
 #ifndef SFT_CLI_VERIFY_H
 #define SFT_CLI_VERIFY_H
@@ -12,6 +12,32 @@
  * into PATH.digests.json. False: reported. way: how the metadata was edited. */
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way);
+
+/* One operand while it is verified. */
+typedef struct cli_damage {
+    const sft_tensor *tensor;
+    char *message;
+} cli_damage;
+
+typedef struct cli_check {
+    cli *c;
+    const char *operand;
+    const sft_catalog *catalog;
+    cli_damage *list;
+    size_t count;
+    uint64_t bytes; /* of tensors that are as they should be */
+} cli_check;
+
+/* What sft_catalog_verify reports: ctx is the cli_check. */
+void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status,
+                       const char *message);
+/* verify_team.c: sft_catalog_verify by all processes, each a share of the tensors; afterwards every
+ * check and result is that of all. */
+sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,
+                               sft_verify_result *result, sft_error *err);
+/* sft_catalog_content_hash by all processes, each a share of the tensors. */
+sft_status cli_content_together(cli *c, const sft_catalog *catalog, uint8_t digest[32],
+                                sft_error *err);
 
 /* verify_same.c: --same over all operands, and --replicas of one. */
 void cli_verify_same(cli *c);

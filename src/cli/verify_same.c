@@ -5,17 +5,39 @@
  */
 #include "hash.h"
 #include "ranks.h"
+#include "team.h"
 #include "verify.h"
 #include "work.h"
 #include <string.h>
 
 /* ---------------------------------------------------------------- --same */
 
+static bool content_together(cli *c, const char *operand, uint8_t digest[32]) {
+    sft_catalog *catalog;
+    sft_error err;
+
+    const sft_status opened = cli_open_quietly(c, operand, 0, &catalog, &err);
+    sft_status status = cli_team_agree(c, opened, &err);
+    if (status == SFT_OK) {
+        status = cli_content_together(c, catalog, digest, &err);
+    }
+    if (opened == SFT_OK) {
+        sft_catalog_close(catalog);
+    }
+    if (status != SFT_OK) {
+        cli_fail(c, operand, &err);
+    }
+    return status == SFT_OK;
+}
+
 static bool content_of(cli *c, const char *operand, uint8_t digest[32]) {
     sft_catalog *catalog;
     cli_hashes h;
     sft_error err;
 
+    if (c->team != NULL) {
+        return content_together(c, operand, digest);
+    }
     if (!cli_open(c, operand, 0, &catalog)) {
         return false;
     }

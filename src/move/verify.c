@@ -183,10 +183,10 @@ static sft_status verify_huge(verifier *v, size_t index, sft_error *err) {
 }
 
 static sft_status verify_all(verifier *v, sft_error *err) {
-    const size_t count = sft_catalog_count(v->catalog);
-    size_t first = 0;
+    const size_t end = v->o.first + v->o.count;
+    size_t first = v->o.first;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < end; i++) {
         const sft_tensor *t = sft_catalog_at(v->catalog, i);
         const uint32_t have = v->recorded[i].have;
         const uint64_t n = have == 0 ? 0 : verify_stretches(t, have);
@@ -205,13 +205,12 @@ static sft_status verify_all(verifier *v, sft_error *err) {
                            n == 1 || left < VERIFY_STRETCH ? left : VERIFY_STRETCH);
         }
     }
-    return verify_flush(v, &first, count, err);
+    return verify_flush(v, &first, end, err);
 }
 
 /* ---------------------------------------------------------------- public */
 
 static sft_status verify_run(verifier *v, sft_error *err) {
-    const size_t count = sft_catalog_count(v->catalog);
     uint64_t total = 0;
     bool found;
 
@@ -220,7 +219,7 @@ static sft_status verify_run(verifier *v, sft_error *err) {
         return sft__fail(err, SFT_E_NOT_FOUND, "no digests are recorded in the file%s",
                          sft_catalog_file_count(v->catalog) == 1 ? "" : "s");
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = v->o.first; i < v->o.first + v->o.count; i++) {
         if (v->recorded[i].have != 0) { /* for progress alone */
             (void)sft__add64(total, sft_catalog_at(v->catalog, i)->nbytes, &total);
         }
@@ -252,6 +251,14 @@ sft_status sft_catalog_verify(const sft_catalog *catalog, const sft_verify_optio
     SFT_TRY(verify_options(&v.o, options, err));
     v.catalog = catalog;
     const size_t count = sft_catalog_count(catalog) + 1; /* never nothing */
+    if (v.o.first == 0 && v.o.count == 0) {
+        v.o.count = count - 1;
+    }
+    if (v.o.first > count - 1 || v.o.count > count - 1 - v.o.first) {
+        return sft__fail(err, SFT_E_RANGE, "tensors %llu to %llu of %llu",
+                         (unsigned long long)v.o.first,
+                         (unsigned long long)v.o.first + v.o.count, (unsigned long long)count - 1);
+    }
     v.recorded = sft__alloc_array(v.o.allocator, count, sizeof *v.recorded);
     v.jobs = sft__alloc_array(v.o.allocator, VERIFY_JOBS, sizeof *v.jobs);
     if (v.recorded == NULL || v.jobs == NULL) {

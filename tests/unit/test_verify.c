@@ -515,8 +515,60 @@ static void stretches_of_large_tensors(void **state) {
     free(big);
 }
 
+/* Shares of a catalog, as several processes take them. */
+static void only_some_tensors(void **state) {
+    (void)state;
+    static const uint8_t eight[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const char *const names[] = {"a", "b", "c", "d"};
+    const uint64_t shape = 8;
+    sft_save_tensor t[4];
+    sft_write_options w;
+    sft_verify_options o;
+    sft_verify_result r;
+    sft_catalog *catalog;
+    sft_error err;
+    uint8_t file[4096];
+    size_t size;
+    memset(t, 0, sizeof t);
+    for (size_t i = 0; i < 4; i++) {
+        t[i].name = names[i];
+        t[i].name_len = 1;
+        t[i].dtype = sft_dtype_get(SFT_U8);
+        t[i].shape = &shape;
+        t[i].rank = 1;
+        t[i].data = eight;
+        t[i].nbytes = 8;
+    }
+    SFT_INIT(&w);
+    SFT_INIT(&o);
+    w.digests = SFT_DIGEST_CRC32C;
+    ok(sft_save_memory(file, sizeof file, &size, t, 4, NULL, 0, &w, &err), &err);
+    file[size - 1] ^= 1; /* of "d" */
+    ok(sft_catalog_open_memory(&catalog, file, size, NULL, &err), &err);
+    o.count = 3;
+    ok(sft_catalog_verify(catalog, &o, &r, &err), &err);
+    assert_int_equal(r.checked, 3);
+    o.first = 3;
+    o.count = 1;
+    assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_MISMATCH);
+    assert_int_equal(r.checked, 1);
+    assert_int_equal(r.damaged, 1);
+    o.count = 0;
+    ok(sft_catalog_verify(catalog, &o, &r, &err), &err);
+    assert_int_equal(r.checked, 0);
+    o.count = 2;
+    assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_RANGE);
+    o.first = 4;
+    o.count = 0;
+    ok(sft_catalog_verify(catalog, &o, &r, &err), &err);
+    o.first = 5;
+    assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_RANGE);
+    sft_catalog_close(catalog);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_some_tensors),
         cmocka_unit_test(intact_files_pass),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(records_by_hand),
