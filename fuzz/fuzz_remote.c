@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * fuzz/fuzz_remote.c - what the remote wing reads as text. The first byte chooses: 'h' the head of
- * an answer, 'r' a Content-Range, 'd' a date, 'u' a URL with a name beside it (after a line end),
- * 'f' what follows hf:// or s3://.
+ * an answer, 'm' a body in parts, 'r' a Content-Range, 'd' a date, 'u' a URL with a name beside it
+ * (after a line end), 'f' what follows hf:// or s3://.
  */
 #include "fuzz.h"
 
@@ -28,6 +28,8 @@ static void one_head(const char *text, size_t len) {
     CHECK(memchr(r.commit, 0, sizeof r.commit) != NULL);
     CHECK(strpbrk(r.etag, "\r\n") == NULL); /* it goes back into If-Range */
     CHECK(r.head_bytes <= len);
+    CHECK(memchr(r.boundary, 0, sizeof r.boundary) != NULL);
+    CHECK(strpbrk(r.boundary, "\r\n\" ") == NULL);
     CHECK(r.has_retry || sft__retry_after_ms(&r, 5) == 0);
     (void)sft__etag_sha256(r.etag, digest);
     CHECK(!sft__etag_strong(r.etag) || (r.etag[0] == '"' && strlen(r.etag) >= 2));
@@ -65,6 +67,36 @@ static void one_url(char *text) {
     sft__buf_reset(&b);
 }
 
+/* The first byte is the size of the steps it comes in. Whatever comes out lies in ranges that were
+ * asked for, ascending, and what is expected next is always the byte behind or the next range. */
+static void one_body(const uint8_t *data, size_t size) {
+    static const uint64_t begins[] = {0, 10, 40, 1000};
+    static const uint64_t ends[] = {5, 30, 41, 2000};
+    const size_t step = size > 0 ? (size_t)data[0] + 1 : 1;
+    uint64_t at = begins[0];
+    uint64_t high = 0; /* behind what came */
+    size_t range = 0;
+    sft__multipart p;
+    sft__slice s;
+
+    sft__multipart_init(&p, "B", 4000, ends[3], 4);
+    for (size_t i = 1; i < size; i += step) {
+        const uint8_t *next = data + i;
+        size_t left = size - i < step ? size - i : step;
+        while (sft__multipart_next(&p, at, &next, &left, &s)) {
+            CHECK(p.fault == NULL && s.size > 0 && s.data >= data + i && s.data + s.size <= next);
+            CHECK(s.offset >= high && s.offset + s.size <= ends[3]);
+            high = s.offset + s.size;
+            for (at = high; range < 3 && at >= ends[range]; range++) {
+                at = at < begins[range + 1] ? begins[range + 1] : at;
+            }
+        }
+        CHECK(left == 0 || p.fault != NULL);
+        CHECK(p.line_len <= SFT__PART_LINE);
+    }
+    CHECK(!sft__multipart_ended(&p) || p.fault == NULL);
+}
+
 static void one_hub(const char *text) {
     const char *bucket;
     const char *key;
@@ -97,6 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     switch (data[0]) {
     case 'h':
         one_head(text, size - 1);
+        break;
+    case 'm':
+        one_body((const uint8_t *)text, size - 1);
         break;
     case 'r':
         if (sft__content_range(text, size - 1, &r)) {

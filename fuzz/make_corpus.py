@@ -94,6 +94,9 @@ REMOTE = {
     "hub": 'hHTTP/2 302\r\nX-Linked-Etag: "' + "0a" * 32 + '"\r\nX-Repo-Commit: ' + "b" * 40 + "\r\n\r\n",
     "retry": "hHTTP/1.1 503 x\r\nRetry-After: 7\r\nContent-Encoding: gzip\r\n\r\n",
     "continue": "hHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n",
+    "parts": "m\x07\r\n--B\r\nContent-Type: x\r\nContent-Range: bytes 0-4/4000\r\n\r\nabcde\r\n--B\r\n"
+    "Content-Range: bytes 10-29/4000\r\n\r\n" + "f" * 20 + "\r\n--B--\r\n",
+    "parts-joined": "m\xff--B\r\nContent-Range: bytes 0-40/*\r\n\r\n" + "g" * 41 + "\r\n--B--\r\nmore",
     "range": "rbytes 0-99/1234",
     "range-total": "rbytes */18446744073709551615",
     "date": "dSun, 06 Nov 1994 08:49:37 GMT",

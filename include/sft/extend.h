@@ -17,6 +17,8 @@ extern "C" {
 
 #define SFT_SOURCE_SEQUENTIAL 1u /* ascending reads are much cheaper (inflater, pipe): moves are sorted */
 #define SFT_SOURCE_REMOTE 2u     /* a read costs a round trip: small gaps are read over generously */
+#define SFT_SOURCE_SCATTERED 8u  /* read_many gets many short ranges for little more than their bytes: it is
+                                  * asked for what is wanted and decides itself which gaps to read over */
 #define SFT_SOURCE_MEMORY 4u     /* borrow lends plain memory (no mapping of a file): reads copy from it */
 
 /* All functions may be called from several threads at once, close excepted. */

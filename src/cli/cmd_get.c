@@ -7,8 +7,11 @@
 #include "sys.h"
 #include "view.h"
 #include "work.h"
+#include <sft/extend.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { REMOTE_BLOCK_BYTES = 16 << 20 };
 
 typedef struct job {
     cli *c;
@@ -79,11 +82,20 @@ static bool make_header(job *j) {
     return j->header != NULL;
 }
 
-/* Elements of a block: such that it is about CLI_BLOCK_BYTES in the wider of the two types. */
+/* Where a read costs a round trip, few long ones. */
+static bool is_remote(const sft_catalog *catalog, const sft_tensor *t) {
+    return t->piece_count > 0 &&
+           (sft_source_flags(sft_catalog_source_at(catalog, t->pieces[0].source)) &
+            SFT_SOURCE_REMOTE) != 0;
+}
+
+/* Elements of a block: such that it is about so many bytes in the wider of the two types. */
 static size_t block_elements(const job *j) {
-    const uint32_t a = (sft_dtype_bits(j->pick.tensor->dtype) + 7) / 8;
+    const sft_tensor *t = j->pick.tensor;
+    const uint32_t a = (sft_dtype_bits(t->dtype) + 7) / 8;
     const uint32_t b = (sft_dtype_bits(j->dtype) + 7) / 8;
-    return CLI_BLOCK_BYTES / 8 * (8 / (a > b ? a : b)); /* a, b: 1, 2, 4 or 8; a multiple of 8 */
+    const size_t bytes = is_remote(j->catalog, t) ? REMOTE_BLOCK_BYTES : CLI_BLOCK_BYTES;
+    return bytes / 8 * (8 / (a > b ? a : b)); /* a, b: 1, 2, 4 or 8; a multiple of 8 */
 }
 
 static bool resolve(job *j) {

@@ -28,7 +28,9 @@ enum {
     MOVER_STEP = 16 << 20, /* bytes between two looks at the watch */
     MOVER_CHUNK = 1024,    /* elements that a kernel gets from strided memory at a time */
     MOVER_LONG = 512,      /* bytes of a run from which a kernel is given the run itself */
-    MOVER_BATCH = 64,      /* ranges that a remote source is asked for at once */
+    MOVER_BATCH = 64,      /* ranges that a remote source is asked for at once, at least */
+    MOVER_BATCH_MOST = 8192,
+    MOVER_GAP_SCATTERED = 512, /* what one more range costs a source that likes them scattered */
     MOVER_BATCH_RANGE = 8 << 20,
     MOVER_BATCH_BYTES = 128 << 20,
     MOVER_AHEAD = 4 << 20, /* bytes that the system is told to fetch when runs are read singly */
@@ -180,7 +182,8 @@ static sft_status mover_direct(const sft__mover *m, uint64_t offset, uint8_t *ds
 
 /* Direct reads that a remote source gets together, so that it can have several under way. */
 typedef struct mover_batch {
-    sft_io_range ranges[MOVER_BATCH];
+    sft_io_range *ranges;
+    size_t room;
     size_t count;
     uint64_t bytes;
 } mover_batch;
@@ -207,7 +210,7 @@ static sft_status mover_batch_add(const sft__mover *m, mover_batch *b, uint64_t 
         b->ranges[b->count++] = (sft_io_range){offset + at, dst + (size_t)at, (size_t)n};
         b->bytes += n;
         at += n;
-        if (b->count == MOVER_BATCH || b->bytes >= MOVER_BATCH_BYTES) {
+        if (b->count == b->room || b->bytes >= MOVER_BATCH_BYTES) {
             SFT_TRY(mover_batch_flush(m, b, err));
         }
     }
@@ -295,6 +298,18 @@ static void mover_way_find(const sft__mover *m, const sft__grid *g, mover_way *w
     }
 }
 
+static bool mover_remote(const sft__mover *m) {
+    return (sft_source_flags(m->source) & SFT_SOURCE_REMOTE) != 0;
+}
+
+/* Blocks far enough apart for a source that wants to know what is wanted, and no more. */
+static bool mover_scattered(const sft__mover *m, const sft__grid *g) {
+    return mover_remote(m) && (sft_source_flags(m->source) & SFT_SOURCE_SCATTERED) != 0 &&
+           m->kernel == SFT_KERNEL_COPY && g->rank > 0 &&
+           (uint64_t)g->src_stride[g->rank - 1] > g->src_block &&
+           (uint64_t)g->src_stride[g->rank - 1] - g->src_block > MOVER_GAP_SCATTERED;
+}
+
 static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *way) {
     const uint32_t flags = sft_source_flags(m->source);
 
@@ -307,6 +322,8 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
     if (mover_past_cache(m)) {
         way->bounce = MOVER_BOUNCE_DIRECT;
         way->gap = MOVER_GAP_DIRECT;
+    } else if (mover_scattered(m, g)) {
+        way->gap = 0;
     }
     if (m->bounce_max != 0 && m->bounce_max < way->bounce) {
         way->bounce = m->bounce_max;
@@ -331,33 +348,45 @@ static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft
     return mover_memory(m, part, dst, data, err);
 }
 
-static bool mover_remote(const sft__mover *m) {
-    return (sft_source_flags(m->source) & SFT_SOURCE_REMOTE) != 0;
-}
-
 static sft_status mover_read_parts(const sft__mover *m, const mover_way *way, const sft__grid *g,
-                                   uint8_t *dst, uint8_t *bounce, sft_error *err) {
-    const bool together = mover_remote(m) && m->kernel == SFT_KERNEL_COPY;
+                                   uint8_t *dst, uint8_t *bounce, mover_batch *batch,
+                                   sft_error *err) {
     uint64_t told = 0;
-    mover_batch batch;
     sft__parts parts;
     sft__grid part;
 
-    batch.count = 0;
-    batch.bytes = 0;
     for (sft__parts_begin_at(&parts, g, way->dim, way->group); sft__parts_next(&parts, g, &part);) {
         if (way->ahead != 0 && part.src >= told) {
             sft_source_advise(m->source, part.src, MOVER_AHEAD, SFT_ADVICE_WILL_NEED);
             told = part.src + MOVER_AHEAD / 2;
         }
-        if (together && part.rank == 0) {
-            SFT_TRY(mover_batch_add(m, &batch, part.src, dst + (ptrdiff_t)part.dst, part.src_block,
+        if (batch->room > 0 && part.rank == 0) {
+            SFT_TRY(mover_batch_add(m, batch, part.src, dst + (ptrdiff_t)part.dst, part.src_block,
                                     err));
         } else {
             SFT_TRY(mover_read_part(m, way, &part, dst, bounce, err));
         }
     }
-    return mover_batch_flush(m, &batch, err);
+    return mover_batch_flush(m, batch, err);
+}
+
+static sft_status mover_read(const sft__mover *m, const mover_way *way, const sft__grid *g,
+                             uint8_t *dst, uint8_t *bounce, sft_error *err) {
+    const uint64_t blocks = sft__grid_blocks(g);
+    mover_batch batch = {.count = 0};
+
+    if (mover_remote(m) && m->kernel == SFT_KERNEL_COPY) {
+        batch.room = blocks > MOVER_BATCH_MOST ? MOVER_BATCH_MOST
+                     : blocks < MOVER_BATCH    ? MOVER_BATCH
+                                               : (size_t)blocks;
+        batch.ranges = sft__alloc(m->allocator, batch.room * sizeof *batch.ranges);
+        if (batch.ranges == NULL) {
+            return sft__fail_nomem(err, batch.room * sizeof *batch.ranges);
+        }
+    }
+    const sft_status status = mover_read_parts(m, way, g, dst, bounce, &batch, err);
+    sft__free(m->allocator, batch.ranges, batch.room * sizeof *batch.ranges);
+    return status;
 }
 
 void sft__grid_for_reading(sft__grid *g) {
@@ -413,7 +442,7 @@ sft_status sft__mover_run(const sft__mover *given, sft__grid *g, uint8_t *dst, s
     }
     const size_t skew =
         direct ? SFT__DIRECT_ALIGN - (uintptr_t)bounce % SFT__DIRECT_ALIGN : (size_t)0;
-    status = mover_read_parts(m, &way, g, dst, bounce != NULL ? bounce + skew : NULL, err);
+    status = mover_read(m, &way, g, dst, bounce != NULL ? bounce + skew : NULL, err);
     sft__free(m->allocator, bounce, size);
     return status;
 }

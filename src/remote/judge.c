@@ -56,15 +56,39 @@ sft_status sft__exchange_stopped(sft__exchange *x, sft_status status) {
     return sft__exchange_fail(x);
 }
 
+void sft__exchange_plain(sft__exchange *x) {
+    x->plain = true;
+    sft__multipart_refuse(x->get->object->remote, x->url);
+}
+
 /* ---------------------------------------------------------------- heads */
+
+/* Several ranges were asked for, and so it comes. */
+static void judge_parts(sft__exchange *x) {
+    const sft__response *r = &x->response;
+    sft_error why;
+
+    if (sft__object_meet(x->get->object, r, x->get->object->size, &why) != SFT_OK) {
+        fail(x, (sft_status)why.status, 0, why.message);
+    } else if (r->boundary[0] == '\0' || r->has_range) {
+        sft__exchange_plain(x);
+        x->verdict = SFT__PLAIN;
+    } else {
+        sft__multipart_init(&x->parts, r->boundary, x->get->object->size, x->stop, x->asked);
+        x->in_parts = true;
+        x->verdict = SFT__TAKE;
+    }
+}
 
 static void judge_206(sft__exchange *x) {
     const sft__response *r = &x->response;
     sft__object *object = x->get->object;
-    const uint64_t end = x->get->offset + x->get->size;
+    const uint64_t end = x->stop;
     sft_error why;
 
-    if (r->parts || !r->has_range) {
+    if (r->parts && x->asked > 1 && object->known) {
+        judge_parts(x);
+    } else if (r->parts || !r->has_range) {
         sft__exchange_fault(x, r->parts ? "it comes in several parts" : "it has no Content-Range");
     } else if (r->first != x->at || r->last >= end) {
         char text[160];
@@ -81,6 +105,11 @@ static void judge_206(sft__exchange *x) {
         fail(x, (sft_status)why.status, 0, why.message);
     } else {
         x->verdict = SFT__TAKE;
+        x->pos = r->first;
+        if (x->asked > 1 && r->last + 1 < end) { /* one of several ranges, which is well so */
+            sft__exchange_plain(x);
+            x->stop = r->last + 1;
+        }
     }
 }
 
@@ -88,7 +117,7 @@ static void judge_200(sft__exchange *x) {
     const sft__response *r = &x->response;
     sft__object *object = x->get->object;
     const uint64_t budget = object->remote->settings.o.whole_bytes;
-    const uint64_t end = x->get->offset + x->get->size;
+    const uint64_t end = x->stop;
     sft_error why;
 
     if (!r->has_length && !object->known) {
@@ -96,13 +125,16 @@ static void judge_200(sft__exchange *x) {
     } else if (sft__object_meet(object, r, r->has_length ? r->length : object->size, &why) !=
                SFT_OK) {
         fail(x, (sft_status)why.status, 0, why.message);
+    } else if (x->asked > 1) {
+        sft__exchange_plain(x);
+        x->verdict = SFT__PLAIN;
     } else if (end > budget && x->at != 0) {
         sft__exchange_fault(
             x, "the whole file instead of a range, which lies beyond the budget for that");
     } else if (end > budget && !x->get->first && x->get->size < object->size) {
         sft__exchange_fault(x, "the whole file instead of a range");
     } else {
-        x->skip = x->at;
+        x->pos = 0;
         x->verdict = SFT__TAKE;
     }
 }
@@ -120,6 +152,9 @@ static void judge_416(sft__exchange *x) {
     }
     if (object->known && r->has_total && r->total != object->size) {
         fail(x, SFT_E_CHANGED, 416, "the file changed at the server: it has another size now");
+    } else if (x->asked > 1) {
+        sft__exchange_plain(x);
+        x->verdict = SFT__PLAIN;
     } else {
         fail(x, SFT_E_HTTP, 416, "HTTP 416: the server says that there is no such range");
     }
@@ -169,6 +204,10 @@ static void judge_other(sft__exchange *x, int status) {
                                                   : ", no credential was sent");
     note(x, SFT_E_HTTP, status, text);
     x->verdict = address && x->cached_redirect ? SFT__HOME : again ? SFT__DROP : SFT__FAIL;
+    if (x->asked > 1 && x->verdict == SFT__FAIL) { /* perhaps it is only that they are many */
+        sft__exchange_plain(x);
+        x->verdict = SFT__PLAIN;
+    }
 }
 
 void sft__exchange_judge(sft__exchange *x) {

@@ -88,6 +88,39 @@ void sft__object_unsettle(sft__object *object) {
     replace_resolved(object, NULL, 0);
 }
 
+/* ---------------------------------------------------------------- servers without parts */
+
+static uint64_t origin_hash(const sft_remote *remote, const char *url) {
+    sft__url u;
+    if (!sft__url_parse(&u, url)) {
+        return 0;
+    }
+    return sft__hash(remote->secret, u.host, u.host_len) + u.port * 2 + (u.https ? 1 : 0);
+}
+
+bool sft__multipart_refused(sft_remote *remote, const char *url) {
+    const uint64_t hash = origin_hash(remote, url);
+    bool found = false;
+
+    sft__mutex_lock(&remote->mutex);
+    for (size_t i = 0; i < sizeof remote->refused / sizeof remote->refused[0]; i++) {
+        found = found || (i < remote->refused_count && remote->refused[i] == hash);
+    }
+    sft__mutex_unlock(&remote->mutex);
+    return found;
+}
+
+void sft__multipart_refuse(sft_remote *remote, const char *url) {
+    const size_t room = sizeof remote->refused / sizeof remote->refused[0];
+    const uint64_t hash = origin_hash(remote, url);
+
+    if (!sft__multipart_refused(remote, url)) {
+        sft__mutex_lock(&remote->mutex);
+        remote->refused[remote->refused_count++ % room] = hash;
+        sft__mutex_unlock(&remote->mutex);
+    }
+}
+
 /* ---------------------------------------------------------------- versions */
 
 static void learn(sft__object *object, const sft__response *r, uint64_t size) {

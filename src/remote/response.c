@@ -293,6 +293,7 @@ static void field(sft__response *r, const char *name, size_t name_len, const cha
         r->encoded = r->encoded || (len != 0 && !name_is(value, len, "identity"));
     } else if (name_is(name, name_len, "content-type")) {
         r->parts = len >= sizeof multipart - 1 && name_is(value, sizeof multipart - 1, multipart);
+        (void)sft__multipart_boundary(value, len, r->boundary);
     } else if (name_is(name, name_len, "etag")) {
         keep(r->etag, sizeof r->etag, value, len);
     } else if (name_is(name, name_len, "last-modified")) {

@@ -8,6 +8,7 @@
 #define SFT_REMOTE_RESPONSE_H
 
 #include "base/compiler.h"
+#include "remote/multipart.h"
 #include <sft/types.h>
 
 enum { SFT__ETAG_MAX = 255 };
@@ -19,8 +20,9 @@ typedef struct sft__response {
     bool has_total; /* its total is a number; also in the form without a range, which goes with 416
                      */
     bool has_length;
-    bool encoded; /* Content-Encoding other than identity */
-    bool parts;   /* multipart/byteranges */
+    bool encoded;                         /* Content-Encoding other than identity */
+    bool parts;                           /* multipart/byteranges */
+    char boundary[SFT__BOUNDARY_MAX + 1]; /* of the parts; "": none that makes sense */
     bool has_retry;
     bool retry_is_date;
     uint64_t first;

@@ -41,9 +41,11 @@ struct sft_remote {
     sft__mutex mutex; /* lanes, cache, control */
     sft__lane *lanes; /* idle ones */
     sft__cache *cache;
-    sft__disk *disk;    /* or NULL */
-    atomic_uint active; /* transfers under way in all lanes */
-    uint64_t secret[2]; /* of hashes and jitter */
+    sft__disk *disk;     /* or NULL */
+    atomic_uint active;  /* transfers under way in all lanes */
+    uint64_t secret[2];  /* of hashes and jitter */
+    uint64_t refused[8]; /* hashes of the last servers that do not serve several ranges at once */
+    size_t refused_count;
     atomic_uint_fast64_t ticket;
     atomic_uint_fast64_t requests;
     atomic_uint_fast64_t bytes;
@@ -88,6 +90,17 @@ sft_status sft__object_create(sft__object **out, sft_remote *remote, const char 
                               sft__credential credential, sft_error *err);
 void sft__object_free(sft__object *object); /* NULL is fine */
 
+enum {
+    SFT__SHORT = 1 << 20,     /* longer ranges are not cached in memory and not joined */
+    SFT__JOIN_GAP = 64 << 10, /* bytes that cost less than a request */
+    SFT__RANGES_MAX = 200     /* in one request: more are refused by Apache as it comes */
+};
+
+typedef struct sft__range {
+    uint64_t offset;
+    uint64_t size;
+} sft__range;
+
 /* Bytes of an object that are wanted. */
 typedef struct sft__get {
     sft__object *object;
@@ -95,6 +108,11 @@ typedef struct sft__get {
     uint64_t size;
     bool first; /* the object is not known yet; it may be shorter than offset + size */
     bool bulk;  /* long: a connection of its own rather than a part of one */
+    /* NULL: all from offset on. Else what of it is wanted: ascending, with gaps between them, the
+     * first beginning at offset, the last ending at offset + size. Asked for in one request where
+     * the server serves such, otherwise run by run with the small gaps. */
+    const sft__range *ranges;
+    size_t range_count;
     /* Takes bytes as they come, ascending. Other than SFT_OK ends the get with this and *err. */
     sft_status (*put)(void *ctx, uint64_t offset, const uint8_t *data, size_t size, sft_error *err);
     void *ctx;
@@ -112,6 +130,9 @@ typedef struct sft__get {
 sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_t most, bool all,
                          const sft_control *control, sft_error *err);
 void sft__lanes_free(sft_remote *remote);
+/* Does the server of this URL not serve several ranges in one answer, as far as is known? */
+bool sft__multipart_refused(sft_remote *remote, const char *url);
+void sft__multipart_refuse(sft_remote *remote, const char *url);
 
 /* Facts from the first good answer, or a comparison with them. */
 sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_t size,

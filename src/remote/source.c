@@ -12,11 +12,14 @@
 #include <string.h>
 
 enum {
-    SHORT = 1 << 20,     /* longer ranges are not cached in memory and not joined */
-    JOIN_GAP = 64 << 10, /* bytes that cost less than a request */
     PART_MIN = 2 << 20,
     PART_MAX = 16 << 20,
-    PIECES_EACH = 3 /* of a range: its front, its whole blocks, its back */
+    PIECES_EACH = 3, /* of a range: its front, its whole blocks, its back */
+    PART_COST = 128, /* bytes of boundary and head of a part of an answer in parts */
+    SCATTER_MIN = 8, /* ranges that are worth being asked for in one request */
+    SCATTER_GAIN = 64 << 10,
+    SCATTER_LEAST = 256 << 10, /* bytes of one such request, so that connections share them */
+    SCATTER_MOST = 4 << 20
 };
 
 /* What is left of a range after head and caches. */
@@ -39,6 +42,7 @@ typedef struct share {
     size_t buffer_size;
     uint8_t *direct;
     uint64_t offset; /* of the get */
+    size_t filled;   /* of the buffer, if the get has ranges: what is wanted, side by side */
 } share;
 
 typedef struct range_state {
@@ -58,6 +62,9 @@ struct reading {
     share *shares;
     size_t get_count;
     size_t get_room;
+    sft__range *ranges; /* of gets that have some; a place for each piece */
+    size_t range_count;
+    uint64_t each; /* bytes of a get with ranges */
 };
 
 /* ---------------------------------------------------------------- what is here already */
@@ -86,7 +93,7 @@ static void take_cached(sft__object *object, piece *p) {
     uint8_t block[SFT__BLOCK];
     const size_t before = p->size;
 
-    if (p->size > SHORT && object->remote->disk == NULL) {
+    if (p->size > SFT__SHORT && object->remote->disk == NULL) {
         return;
     }
     while (p->size > 0) {
@@ -138,6 +145,11 @@ static sft_status share_put(void *ctx, uint64_t offset, const uint8_t *data, siz
                             sft_error *err) {
     share *s = ctx;
     (void)err;
+    if (s->r->gets[s - s->r->shares].ranges != NULL) { /* ascending, with nothing left out */
+        memcpy(s->buffer + s->filled, data, size);
+        s->filled += size;
+        return SFT_OK;
+    }
     memcpy((s->buffer != NULL ? s->buffer : s->direct) + (size_t)(offset - s->offset), data, size);
     return SFT_OK;
 }
@@ -155,11 +167,22 @@ static void range_ended(reading *r, size_t range, const sft__get *get) {
     }
 }
 
+/* Where byte `offset` of a get with ranges lies in its buffer; k and base go on from piece to
+ * piece. */
+static size_t place_of(const sft__get *get, uint64_t offset, size_t *k, size_t *base) {
+    while (offset >= get->ranges[*k].offset + get->ranges[*k].size) {
+        *base += (size_t)get->ranges[(*k)++].size;
+    }
+    return *base + (size_t)(offset - get->ranges[*k].offset);
+}
+
 static void share_ended(sft__get *get) {
     share *s = get->ctx;
     reading *r = s->r;
+    size_t k = 0;
+    size_t base = 0;
 
-    if (get->status == SFT_OK) {
+    if (get->status == SFT_OK && get->ranges == NULL) {
         if (s->buffer != NULL) {
             keep_blocks(get->object, get->offset, s->buffer, s->buffer_size);
         } else if (r->object->remote->disk != NULL) {
@@ -169,7 +192,9 @@ static void share_ended(sft__get *get) {
     for (size_t i = s->first; i < s->first + s->count; i++) {
         const piece *p = &r->pieces[i];
         if (get->status == SFT_OK && s->buffer != NULL) {
-            memcpy(p->dst, s->buffer + (size_t)(p->offset - get->offset), p->size);
+            const size_t at = get->ranges != NULL ? place_of(get, p->offset, &k, &base)
+                                                  : (size_t)(p->offset - get->offset);
+            memcpy(p->dst, s->buffer + at, p->size);
         }
         range_ended(r, p->range, get);
     }
@@ -251,8 +276,8 @@ static size_t joined(const reading *r, size_t first, uint64_t *end) {
     for (; first + n < r->piece_count; n++) {
         const piece *p = &r->pieces[first + n];
         const uint64_t last = p->offset + p->size > *end ? p->offset + p->size : *end;
-        if ((p->offset > *end && p->offset - *end > JOIN_GAP) ||
-            last - r->pieces[first].offset > SHORT) {
+        if ((p->offset > *end && p->offset - *end > SFT__JOIN_GAP) ||
+            last - r->pieces[first].offset > SFT__SHORT) {
             break;
         }
         *end = last;
@@ -260,12 +285,103 @@ static size_t joined(const reading *r, size_t first, uint64_t *end) {
     return n;
 }
 
+/* What the pieces [first, end) cost with the gaps between them: bytes, and requests as bytes. */
+static uint64_t joined_cost(const reading *r, size_t first, size_t end) {
+    uint64_t cost = 0;
+    while (first < end) {
+        uint64_t stop;
+        const size_t n = joined(r, first, &stop);
+        cost += stop - r->pieces[first].offset + SFT__BLOCK + SFT__JOIN_GAP;
+        first += n;
+    }
+    return cost;
+}
+
+/* The short pieces from `first` on as ranges of one get, if that costs less than to fetch them with
+ * their gaps; returns how many pieces, 0: none. *bytes: of all ranges. */
+static size_t scattered(reading *r, size_t first, size_t *range_count, size_t *bytes) {
+    sft__range *ranges = r->ranges + r->range_count;
+    size_t count = 0;
+    size_t n = 0;
+    uint64_t total = 0;
+
+    if (r->ranges == NULL) {
+        return 0;
+    }
+    for (; first + n < r->piece_count && r->pieces[first + n].size <= SFT__SHORT; n++) {
+        const piece *p = &r->pieces[first + n];
+        sft__range *last = count > 0 ? &ranges[count - 1] : NULL;
+        const uint64_t end = p->offset + p->size;
+        if (last != NULL && p->offset <= last->offset + last->size + PART_COST) {
+            const uint64_t before = last->size;
+            last->size = end > last->offset + before ? end - last->offset : before;
+            total += last->size - before;
+        } else if (count == SFT__RANGES_MAX || total >= r->each) {
+            break;
+        } else {
+            ranges[count++] = (sft__range){p->offset, p->size};
+            total += p->size;
+        }
+    }
+    const uint64_t cost = total + count * PART_COST + SFT__JOIN_GAP;
+    if (count < SCATTER_MIN || cost + cost / 8 + SCATTER_GAIN > joined_cost(r, first, first + n)) {
+        return 0;
+    }
+    *range_count = count;
+    *bytes = (size_t)total;
+    return n;
+}
+
+static bool add_scattered(reading *r, size_t first, size_t count, size_t ranges, size_t bytes) {
+    const sft__range *from = r->ranges + r->range_count;
+    const sft__range *last = from + ranges - 1;
+    uint8_t *buffer = sft__alloc(r->object->remote->allocator, bytes);
+
+    if (buffer == NULL) {
+        return false;
+    }
+    share *s = add_get(r, first, count, from->offset, last->offset + last->size - from->offset);
+    sft__get *get = &r->gets[r->get_count - 1];
+    s->buffer = buffer;
+    s->buffer_size = bytes;
+    get->ranges = from;
+    get->range_count = ranges;
+    r->range_count += ranges;
+    return true;
+}
+
+/* May requests for several ranges pay? Then there is room for the ranges. */
+static bool plan_scattered(reading *r) {
+    const sft_remote *remote = r->object->remote;
+    uint64_t bytes = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->piece_count; i++) {
+        if (r->pieces[i].size <= SFT__SHORT) {
+            bytes += r->pieces[i].size;
+            n++;
+        }
+    }
+    if (n < SCATTER_MIN || remote->disk != NULL || r->object->credential == SFT__SIGV4 ||
+        sft__multipart_refused(r->object->remote, r->object->url)) {
+        return true;
+    }
+    r->each = bytes / remote->settings.o.connections;
+    r->each = r->each < SCATTER_LEAST ? SCATTER_LEAST : r->each;
+    r->each = r->each > SCATTER_MOST ? SCATTER_MOST : r->each;
+    r->ranges = sft__alloc_array(remote->allocator, r->piece_count, sizeof *r->ranges);
+    return r->ranges != NULL;
+}
+
 static sft_status make_gets(reading *r, sft_error *err) {
     const sft_allocator *a = r->object->remote->allocator;
 
     for (size_t i = 0; i < r->piece_count; i++) {
         const size_t size = r->pieces[i].size;
-        r->get_room += size > SHORT ? size / part_size(r, size) + 1 : 1;
+        r->get_room += size > SFT__SHORT ? size / part_size(r, size) + 1 : 1;
+    }
+    if (!plan_scattered(r)) {
+        return sft__no_memory(err, r->piece_count * sizeof *r->ranges);
     }
     r->gets = sft__alloc_array(a, r->get_room, sizeof *r->gets);
     r->shares = sft__alloc_array(a, r->get_room, sizeof *r->shares);
@@ -274,13 +390,23 @@ static sft_status make_gets(reading *r, sft_error *err) {
     }
     for (size_t i = 0; i < r->piece_count;) {
         uint64_t end;
-        if (r->pieces[i].size > SHORT) {
+        if (r->pieces[i].size > SFT__SHORT) {
             add_long(r, i++);
             continue;
         }
-        const size_t n = joined(r, i, &end);
+        size_t ranges;
+        size_t bytes;
+        size_t n = scattered(r, i, &ranges, &bytes);
+        if (n > 0) {
+            if (!add_scattered(r, i, n, ranges, bytes)) {
+                return sft__no_memory(err, bytes);
+            }
+            i += n;
+            continue;
+        }
+        n = joined(r, i, &end);
         if (!add_joined(r, i, n, end)) {
-            return sft__no_memory(err, SHORT);
+            return sft__no_memory(err, SFT__SHORT);
         }
         i += n;
     }
@@ -329,7 +455,7 @@ static bool take_range(reading *r, piece p) {
     const size_t front = (SFT__BLOCK - (size_t)(p.offset % SFT__BLOCK)) % SFT__BLOCK;
     bool all = true;
 
-    if (r->object->remote->disk == NULL || p.size <= SHORT) {
+    if (r->object->remote->disk == NULL || p.size <= SFT__SHORT) {
         return take_piece(r, p);
     }
     if (front > 0) {
@@ -380,6 +506,7 @@ sft_status sft__object_read_many(sft__object *object, const sft_io_range *ranges
     }
     sft__free(a, r.gets, r.get_room * sizeof *r.gets);
     sft__free(a, r.shares, r.get_room * sizeof *r.shares);
+    sft__free(a, r.ranges, r.ranges != NULL ? r.piece_count * sizeof *r.ranges : 0);
     sft__free(a, r.pieces, count * PIECES_EACH * sizeof *r.pieces);
     sft__free(a, r.states, count * sizeof *r.states);
     if (status != SFT_OK && err != NULL) {
@@ -424,9 +551,9 @@ sft_status sft__source_over(sft_source **out, sft__object *object, sft_error *er
     }
     memcpy(name, object->url, len);
     name[len] = '\0';
-    const sft_status status =
-        sft_source_create(out, &vtable, object, object->size, SFT_SOURCE_REMOTE, name,
-                          object->remote->allocator, err);
+    const sft_status status = sft_source_create(out, &vtable, object, object->size,
+                                                SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED, name,
+                                                object->remote->allocator, err);
     sft__free(object->remote->allocator, name, len + 1);
     return status;
 }

@@ -12,13 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SPARE_MAX = 64,
-    HEAD_MAX = 64 << 10,
-    DROP_MAX = 64 << 10,
-    POLL_MS = 50,
-    PROGRESS = 256 << 10
-};
+enum { SPARE_MAX = 64, HEAD_MAX = 64 << 10, POLL_MS = 50, PROGRESS = 256 << 10 };
 
 struct sft__lane {
     sft__lane *next;
@@ -122,40 +116,11 @@ static size_t on_head(char *line, size_t one, size_t len, void *ctx) {
 
 static size_t on_body(char *data, size_t one, size_t len, void *ctx) {
     sft__exchange *x = ctx;
-    size_t n = len;
     (void)one;
 
     atomic_fetch_add_explicit(&x->get->object->remote->bytes, len, memory_order_relaxed);
     x->window_bytes += len;
-    if (x->verdict != SFT__TAKE) {
-        x->dropped += len;
-        x->enough = x->dropped > DROP_MAX;
-        return x->enough ? 0 : len;
-    }
-    if (x->skip > 0) {
-        const size_t skip = x->skip < n ? (size_t)x->skip : n;
-        x->skip -= skip;
-        data += skip;
-        n -= skip;
-    }
-    const uint64_t end = x->get->offset + x->get->size;
-    n = n < end - x->at ? n : (size_t)(end - x->at);
-    if (n > 0) {
-        x->get->status = x->get->put(x->get->ctx, x->at, (const uint8_t *)data, n, &x->get->err);
-        if (x->get->status != SFT_OK) {
-            x->verdict = SFT__FAIL;
-            return 0;
-        }
-        x->at += n;
-        x->get->got += n;
-        x->progress += n;
-    }
-    if (x->at == end && n < len) { /* the rest is not wanted */
-        x->enough = true;
-        return 0;
-    }
-    x->enough = x->at == end;
-    return len;
+    return sft__exchange_body(x, (const uint8_t *)data, len) ? len : 0;
 }
 
 /* ---------------------------------------------------------------- one request */
@@ -218,10 +183,9 @@ static bool set_credentials(sft__exchange *x, CURL *easy, struct curl_slist **he
 
 static bool set_headers(sft__exchange *x, CURL *easy, struct curl_slist **headers) {
     sft__object *object = x->get->object;
-    char range[64];
+    char range[SFT__ASK_TEXT];
 
-    (void)snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)x->at,
-                   (unsigned long long)(x->get->offset + x->get->size - 1));
+    sft__exchange_ask(x, range);
     bool good = curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK &&
                 header_add(headers, "Accept-Encoding", "identity") &&
                 set_credentials(x, easy, headers);
@@ -274,7 +238,8 @@ static bool request_begin(batch *b, sft__exchange *x) {
     x->verdict = SFT__DROP;
     x->body = false;
     x->enough = false;
-    x->skip = 0;
+    x->in_parts = false;
+    x->pos = 0;
     x->dropped = 0;
     x->waiting = false;
     x->window_bytes = 0;
@@ -425,10 +390,17 @@ static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
         }
     } else if (x->verdict == SFT__TAKE) {
         if (sft__exchange_whole(x)) {
-            exchange_end(b, x, x->get->status != SFT_OK ? x->get->status : SFT_OK);
+            exchange_end(b, x, SFT_OK);
+        } else if (x->at >= x->stop) { /* all of this request; the next ranges */
+            exchange_again(b, x, 0);
+        } else if (x->in_parts) { /* some were left out */
+            sft__exchange_plain(x);
+            exchange_again(b, x, 0);
         } else {
             exchange_retry(b, x);
         }
+    } else if (x->verdict == SFT__PLAIN) {
+        exchange_again(b, x, 0);
     } else if (x->verdict == SFT__REDIRECT) {
         exchange_redirect(b, x);
     } else if (x->verdict ==

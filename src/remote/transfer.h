@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * remote/transfer.h - an exchange: one get on its way, with redirects, retries and waits.
- * transfer.c moves it, judge.c decides what an answer means. Read first: room.h.
+ * transfer.c moves it, judge.c decides what an answer means, body.c takes its bytes. Read first:
+ * room.h.
  */
 #ifndef SFT_REMOTE_TRANSFER_H
 #define SFT_REMOTE_TRANSFER_H
@@ -14,8 +15,9 @@ typedef enum sft__verdict {
     SFT__TAKE,     /* its body is what was asked for */
     SFT__DONE,     /* nothing more is to come */
     SFT__REDIRECT,
-    SFT__HOME, /* the address from a redirect is no longer good */
-    SFT__FAIL  /* the exchange ends with failure_status */
+    SFT__HOME,  /* the address from a redirect is no longer good */
+    SFT__PLAIN, /* several ranges are not served: ask for one at a time */
+    SFT__FAIL   /* the exchange ends with failure_status */
 } sft__verdict;
 
 typedef struct sft__exchange {
@@ -32,8 +34,14 @@ typedef struct sft__exchange {
     bool moved;           /* url is not the object's own */
     bool cached_redirect; /* url comes from an earlier redirect and may be out of date */
     bool sent_credential;
+    bool plain;    /* never again several ranges at once */
+    bool in_parts; /* the body comes in parts */
+    size_t asked;  /* ranges that this request asks for */
+    size_t range;  /* of get->ranges, that `at` lies in */
     uint64_t at;   /* next byte wanted */
-    uint64_t skip; /* bytes of the body before it */
+    uint64_t stop; /* end of what this request asks for */
+    uint64_t pos;  /* of the next byte of the body in the file: at most `at` */
+    sft__multipart parts;
     uint64_t dropped;
     uint64_t progress; /* since the last retry that counted */
     uint64_t begun;    /* all times in milliseconds of a clock that never jumps */
@@ -49,6 +57,8 @@ typedef struct sft__exchange {
 } sft__exchange;
 
 void sft__exchange_judge(sft__exchange *x);
+/* Never again several ranges at once, from anybody. */
+void sft__exchange_plain(sft__exchange *x);
 /* Is url of the origin that credentials are meant for? */
 bool sft__exchange_at_home(const sft__exchange *x);
 /* To where a redirect leads, if that is allowed. Fills the get's error. */
@@ -65,6 +75,17 @@ void sft__exchange_note(sft__exchange *x, const char *more);
 /* Makes the get's error out of what went wrong last; returns its status. */
 sft_status sft__exchange_fail(sft__exchange *x);
 sft_status sft__exchange_stopped(sft__exchange *x, sft_status status);
+
+/* ---------------------------------------------------------------- body.c */
+
+enum { SFT__ASK_TEXT = 4000 }; /* servers take lines of 8 KiB, some of 4 KiB */
+
+/* Decides what the next request asks for, beginning at x->at: everything that is left of a get
+ * without ranges; else as many ranges as one request may have, or the run that lies closely
+ * together. text: the value of its Range, "bytes=" aside. */
+void sft__exchange_ask(sft__exchange *x, char text[SFT__ASK_TEXT]);
+/* Bytes of a body. False: cut the answer off; x->verdict and x->enough say why. */
+bool sft__exchange_body(sft__exchange *x, const uint8_t *data, size_t len);
 
 /* ---------------------------------------------------------------- object.c */
 

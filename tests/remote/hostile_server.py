@@ -14,6 +14,7 @@
     /big-header/FILE    bytes that announce a header of 2^63    /reset/FILE    cuts the connection at once
     /if-range/FILE      as ok, and refuses requests without If-Range after the first (for tests of pinning)
     /no-etag/FILE       neither ETag nor Last-Modified          /weak/FILE     a weak ETag
+    /multi-HOW/FILE     one range as it should be; several: see Handler.several
     /auth/FILE          401 unless Authorization: Bearer good   /s3/BUCKET/KEY AWS signature 4 checked
     /lfs/FILE           302 to OTHER/ok/FILE with X-Linked-Etag and X-Repo-Commit, as the hub does
 
@@ -115,6 +116,61 @@ class Handler(BaseHTTPRequestHandler):
     def empty(self, status: int, **fields: str) -> None:
         self.head(status, {"Content-Length": "0", **{k.replace("_", "-"): v for k, v in fields.items()}})
 
+    def several(self, data: bytes, how: str, fields: dict[str, str]) -> None:
+        """The answer to a request for several ranges; `how` names what is wrong with it."""
+        text = self.headers["Range"][6:].split(",")
+        asked = [tuple(map(int, r.split("-"))) for r in text]
+        if how.startswith("S"):
+            self.empty(int(how[1:]))
+            return
+        if how in ("first", "joined"):
+            first, last = asked[0][0], asked[0][1] if how == "first" else asked[-1][1]
+            fields["Content-Range"] = "bytes %d-%d/%d" % (first, last, len(data))
+            self.head(206, {**fields, "Content-Length": str(last + 1 - first)})
+            self.wfile.write(data[first : last + 1])
+            return
+        if how == "coalesced":  # neighbours in one part, the gaps included
+            asked = [(asked[i][0], asked[min(i + 2, len(asked) - 1)][1]) for i in range(0, len(asked), 3)]
+        elif how == "order":
+            asked.reverse()
+        elif how == "missing":
+            asked.pop()
+        elif how == "twice":
+            asked.insert(2, asked[1])
+        elif how == "split":
+            asked = [p for a, b in asked for p in ((a, a), (a + 1, b))]
+        elif how == "more":
+            asked.append((len(data) - 2, len(data) - 1))
+        body = b"\r\n"
+        for nth, (first, last) in enumerate(asked):
+            off = 1 if how == "off" and nth == 3 else 0
+            total = len(data) + (1 if how == "total" and nth == 3 else 0)
+            head = "Content-Type: application/octet-stream\r\n"
+            if how != "none" or nth != 3:
+                head += "Content-Range: bytes %d-%d/%d\r\n" % (first + off, last + off, total)
+            if how == "two" and nth == 3:
+                head += "Content-Range: bytes %d-%d/%d\r\n" % (first + 1, last + 1, total)
+            if how == "head" and nth == 3:
+                head += "".join("X-%d: %s\r\n" % (i, "x" * 200) for i in range(50))
+            if how == "line" and nth == 3:
+                head += "X: %s\r\n" % ("x" * 5000)
+            mark = "--other" if how == "boundary" and nth == 3 else "--THIS"
+            body += ("%s\r\n%s\r\n" % (mark, head)).encode() + data[first : last + 1]
+            body += (b"longer" if how == "long" and nth == 3 else b"") + b"\r\n"
+        body += b"--THIS--\r\n"
+        kind = "multipart/byteranges; boundary=" + ('"THIS"' if how == "quoted" else "THIS")
+        kind = kind.partition(";")[0] if how == "unmarked" else kind
+        fields["Content-Type"] = kind
+        if how == "changed":
+            fields["ETag"] = '"another"'
+        cut = how == "cut" and self.state.count("cut") == 1
+        if how == "endless":
+            body += b"x" * (64 << 20)
+        self.head(206, {**fields, "Content-Length": str(len(body))})
+        self.wfile.write(body[: len(body) // 2] if cut else body)
+        if cut:
+            self.close_connection = True
+
     def range(self, size: int) -> tuple[int, int] | None:
         text = self.headers.get("Range", "")
         if not text.startswith("bytes="):
@@ -130,8 +186,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def serve(self, data: bytes, how: str, nth: int) -> None:
         """The file, right or with the fault that `how` names."""
-        want = self.range(len(data))
         fields = {"ETag": self.etag(data), "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}
+        if "," in self.headers.get("Range", "") and how != "multi-whole":
+            self.several(data, how.removeprefix("multi-"), fields)
+            return
+        want = None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
         if how == "no-etag":
             fields = {}
         elif how == "weak":

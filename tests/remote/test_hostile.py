@@ -98,6 +98,66 @@ def misbehaviour(t: harness.Tests) -> None:
     t.equal("empty", t.probe("open", base + "/ok/empty.safetensors")["status"], "SFT_E_TOO_SMALL")
 
 
+# how a server answers a request for several ranges; requests of one read, its first included; is it asked so again
+SEVERAL = [
+    ("ok", 2, 1),
+    ("quoted", 2, 1),
+    ("coalesced", 2, 1),
+    ("endless", 2, 1),
+    ("joined", 2, 1),
+    ("first", 5, 1),
+    ("cut", 3, 2),
+    *((how, 5, 1) for how in (
+        "whole", "S400", "S403", "S416", "S431", "S501", "off", "total", "none", "two", "head", "line", "boundary",
+        "long", "order", "missing", "twice", "split", "more", "unmarked",
+    )),
+]
+
+
+def several(t: harness.Tests) -> None:
+    """Many short ranges in one request: exactly right, or one by one; whatever comes, the bytes are right."""
+    server = hostile_server.start(t.files, t.log, "several")
+    base = "http://127.0.0.1:%d" % server.server_address[1]
+    data = harness.tensors_file({"a": harness.noise(4 << 20, 5)})
+    t.put("wide.safetensors", data)
+    ranges = [(100000 + 50000 * i, 1000 + i) for i in range(60)]
+    args = ["%d:%d" % r for r in reversed(ranges)]
+    wanted = harness.hashlib.sha256(b"".join(data[a : a + n] for a, n in reversed(ranges))).hexdigest()
+    for how, most, asked in SEVERAL:
+        t.forget()
+        got = t.probe("connections=2", "read", "%s/multi-%s/wide.safetensors" % (base, how), *args)
+        t.equal(how, (got["status"], got["sha256"]), ("SFT_OK", wanted))
+        t.check(how + " requests", got["requests"] <= most, got)
+        t.check(how + " time", got["ms"] < 2000, got["ms"])
+        t.equal(how + " asked", sum("," in e["range"] for e in t.logged()), asked)
+        exact = how in ("ok", "quoted", "cut")
+        t.check(how + " bytes", got["bytes"] < 65536 + (80000 if exact else 4 << 20), got["bytes"])
+        if t.args.table:
+            print("| several ranges: %s | %s | %d | %.0f ms | |" % (how, got["status"], got["requests"], got["ms"]))
+    got = t.probe("read", base + "/multi-changed/wide.safetensors", *args)
+    t.equal("changed", got["status"], "SFT_E_CHANGED")
+    t.check("changed", "its ETag is" in got["message"], got)
+    # overlapping, touching and equal ranges come once
+    odd = ["100000:1000", "100000:1000", "100500:3000", "103500:10"] + args
+    wanted = harness.hashlib.sha256()
+    for r in odd[:60]:
+        a, n = map(int, r.split(":"))
+        wanted.update(data[a : a + n])
+    got = t.probe("read", base + "/multi-ok/wide.safetensors", *odd[:60])
+    t.equal("overlapping", (got["status"], got["sha256"], got["requests"]), ("SFT_OK", wanted.hexdigest(), 2))
+    # columns through the tool
+    t.forget()
+    tensor = {"w": {"dtype": "F32", "shape": [512, 1024], "data_offsets": [0, 2 << 20]}}
+    text = json.dumps(tensor).encode()
+    t.put("cols.safetensors", harness.struct.pack("<Q", len(text)) + text + harness.noise(2 << 20, 9))
+    outs = [os.path.join(t.tmp, n) for n in ("cols.npy", "cols-url.npy")]
+    for part in ("w[:, 100:300]", "w[5:400, 7]", "w[::3, ::2]", "w[::-1, 1000:]"):
+        for place, out in zip((os.path.join(t.files, "cols.safetensors"), base + "/multi-ok/cols.safetensors"), outs):
+            t.equal(part, t.tool("get", "-f", place, part, "-o", out).returncode, 0)
+        t.equal(part, harness.sha256(outs[1]), harness.sha256(outs[0]))
+    t.check("several were asked for", sum("," in e["range"] for e in t.logged()) > 5, len(t.logged()))
+
+
 def refused_urls(t: harness.Tests) -> None:
     for url, status in (
         ("http://example.org/x.safetensors", "SFT_E_PATH"),
@@ -473,6 +533,6 @@ def allocations(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     sys.exit(
-        tests.run(misbehaviour, refused_urls, shard_names, credentials, pinned, boundaries, caches, hub_cache,
+        tests.run(misbehaviour, several, refused_urls, shard_names, credentials, pinned, boundaries, caches, hub_cache,
                   environment, s3, tls, fetched, killed, allocations)
     )

@@ -353,13 +353,116 @@ static void test_options(void **state) {
     assert_true(api->struct_size == sizeof *api && api->open == sft_remote_open);
 }
 
+/* Feeds a body in steps of `step` bytes; a part is always expected where the last one ended, or at
+ * the next of the offsets. Writes what came to `got` as "offset:bytes;". */
+static const char *feed(const char *body, size_t step, const uint64_t *expected, size_t most,
+                        char *got, size_t room, bool *ended) {
+    const size_t len = strlen(body);
+    sft__multipart p;
+    sft__slice s;
+    size_t next = 0;
+    size_t used = 0;
+    uint64_t at = expected[0];
+
+    sft__multipart_init(&p, "B", 100, 60, most);
+    got[0] = '\0';
+    for (size_t i = 0; i < len; i += step) {
+        const uint8_t *data = (const uint8_t *)body + i;
+        size_t n = len - i < step ? len - i : step;
+        while (sft__multipart_next(&p, at, &data, &n, &s)) {
+            assert_true(s.size > 0 && s.offset == at && s.offset + s.size <= 60);
+            used += (size_t)snprintf(got + used, room - used, "%.*s", (int)s.size,
+                                     (const char *)s.data);
+            at += s.size;
+            if (p.left == 0) {
+                at = expected[++next];
+                used += (size_t)snprintf(got + used, room - used, ";");
+            }
+        }
+    }
+    *ended = sft__multipart_ended(&p);
+    return p.fault;
+}
+
+static void test_multipart(void **state) {
+#define RANGE(a, b) "Content-Range: bytes " #a "-" #b "/100\r\n"
+    static const uint64_t expected[] = {10, 20, 30, 60};
+    static const struct {
+        const char *body, *got, *fault;
+        bool ended;
+    } rows[] = {
+        {"\r\n--B\r\n" RANGE(
+             10, 12) "\r\nabc\r\n--B\r\ncontent-range:bytes 20-20/*\r\n\r\nx\r\n--B--\r\n",
+         "abc;x;", NULL, true},
+        {"--B\n" RANGE(10, 12) "\nabc\n--B  \nX: y\r\n" RANGE(20, 20) "\nx\n--B--\nmore --B",
+         "abc;x;", NULL, true},
+        {"--B\r\n" RANGE(10, 18) "\r\n0\r\n--B\r\n9\r\n--B--\r\n", "0\r\n--B\r\n9;", NULL, true},
+        {"--B\r\n" RANGE(10, 11) "\r\nabc\r\n--B--\r\n", "ab;", "is longer", false},
+        {"--B\r\n" RANGE(10, 12) "\r\nabc\r\n--B\r\n" RANGE(21, 22) "\r\n", "abc;",
+         "asked for next", false},
+        {"--B\r\n" RANGE(10, 60) "\r\n", "", "asked for next", false},
+        {"--B\r\n" RANGE(10, 9) "\r\n", "", "makes no sense", false},
+        {"--B\r\n" RANGE(10, 12) RANGE(10, 12) "\r\n", "", "two Content-Range", false},
+        {"--B\r\nContent-Range: bytes 10-12/101\r\n\r\n", "", "another size", false},
+        {"--B\r\nContent-Range: bytes */100\r\n\r\n", "", "makes no sense", false},
+        {"--B\r\nContent-Type: x\r\n\r\nabc", "", "no Content-Range", false},
+        {"--BB\r\n", "", "no boundary", false},
+        {"hello\r\n--B\r\n", "", "no boundary", false},
+        {"--B\r\n" RANGE(10, 10) "\r\na\r\n--B\r\n" RANGE(20, 20) "\r\na\r\n--B\r\n" RANGE(
+             30, 30) "\r\na\r\n--B\r\n",
+         "a;a;a;", "more parts", false},
+        {"--B\r\n" RANGE(10, 12) "\r\nab", "ab", NULL, false},
+        {"--B--\r\n", "", NULL, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t step = 1; step < 90; step++) {
+            char got[200];
+            bool ended;
+            const char *fault = feed(rows[i].body, step, expected, 3, got, sizeof got, &ended);
+            if (rows[i].fault == NULL) {
+                assert_null(fault);
+                assert_string_equal(got, rows[i].got);
+            } else {
+                assert_non_null(fault);
+                assert_non_null(strstr(fault, rows[i].fault));
+            }
+            assert_int_equal(ended, rows[i].ended);
+        }
+    }
+    char boundary[SFT__BOUNDARY_MAX + 1];
+    static const struct {
+        const char *value, *boundary;
+    } types[] = {
+        {"multipart/byteranges; boundary=0001", "0001"},
+        {"Multipart/ByteRanges;charset=x; BOUNDARY=\"a b\"", ""},
+        {"multipart/byteranges; boundary=\"a'b\"; x=y", "a'b"},
+        {"multipart/byteranges;boundary=a;b=c", "a"},
+        {"multipart/byteranges", ""},
+        {"multipart/byteranges; boundary=", ""},
+        {"multipart/byteranges; boundary=\"x", ""},
+        {"multipart/byterangesx; boundary=x", ""},
+        {"multipart/mixed; boundary=x", ""},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const bool good = sft__multipart_boundary(types[i].value, strlen(types[i].value), boundary);
+        assert_int_equal(good, types[i].boundary[0] != '\0');
+        assert_string_equal(boundary, types[i].boundary);
+    }
+    char longest[200] = "multipart/byteranges; boundary=";
+    memset(longest + strlen(longest), 'x', 71);
+    assert_false(sft__multipart_boundary(longest, strlen(longest), boundary));
+    assert_true(sft__multipart_boundary(longest, strlen(longest) - 1, boundary));
+#undef RANGE
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content_range), cmocka_unit_test(test_dates),
         cmocka_unit_test(test_heads),         cmocka_unit_test(test_etags),
         cmocka_unit_test(test_urls),          cmocka_unit_test(test_joining),
         cmocka_unit_test(test_hub_urls),      cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_options),       cmocka_unit_test(test_multipart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

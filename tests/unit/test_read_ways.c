@@ -123,6 +123,57 @@ static void remote_sources_get_batches(void **state) {
     free(file);
 }
 
+/* Columns: a source that likes ranges scattered is asked for what is wanted, others for all. */
+static void scattered_columns(void **state) {
+    enum { ROWS = 300, ROW = 5000, FROM = 100, WIDTH = 70 };
+    const sft_source_vtable vtable = {
+        .struct_size = sizeof vtable, .read_at = remote_read_at, .read_many = remote_read_many};
+    const uint64_t shape[2] = {ROWS, ROW};
+    const sft_slice near[2] = {{SFT_OMIT, SFT_OMIT, 1, SFT_SLICE_RANGE, 0},
+                               {0, ROW, 7, SFT_SLICE_RANGE, 0}};
+    const sft_slice part[2] = {{SFT_OMIT, SFT_OMIT, 1, SFT_SLICE_RANGE, 0},
+                               {FROM, FROM + WIDTH, 1, SFT_SLICE_RANGE, 0}};
+    static uint8_t got[ROWS * ROW / 7 + ROWS];
+    sft_read_options o;
+    sft_error err;
+    size_t size;
+    (void)state;
+    rnd_state = 22;
+    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_U8), shape, 2, ROWS * ROW, 0, &size);
+    const uint8_t *data = file + size - ROWS * ROW;
+    for (uint32_t k = 0; k < 2; k++) {
+        remote_source own = {0};
+        sft_source *source;
+        sft_catalog *catalog;
+        own.data = file;
+        own.fail_from = UINT64_MAX;
+        ok(sft_source_create(&source, &vtable, &own, size,
+                             SFT_SOURCE_REMOTE | (k == 0 ? SFT_SOURCE_SCATTERED : 0), "far", NULL,
+                             &err),
+           &err);
+        ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
+        own.singles = own.calls = own.ranges = 0;
+        SFT_INIT(&o);
+        o.slices = part;
+        o.slice_count = 2;
+        ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, ROWS * WIDTH, &err), &err);
+        for (size_t i = 0; i < ROWS; i++) {
+            assert_memory_equal(got + i * WIDTH, data + i * ROW + FROM, WIDTH);
+        }
+        assert_int_equal(own.calls, k == 0 ? 1 : 0);
+        assert_int_equal(own.ranges, k == 0 ? ROWS : 0);
+        assert_int_equal(own.singles, k == 0 ? 0 : 1);
+        o.slices = near; /* gaps that cost less than a range */
+        ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o, got, ROWS * ((ROW + 6) / 7),
+                           &err),
+           &err);
+        assert_int_equal(got[1], data[7]);
+        assert_int_equal(own.ranges, k == 0 ? ROWS : 0);
+        sft_catalog_close(catalog);
+    }
+    free(file);
+}
+
 /* Rows of a remote tensor by one plan: 64 in one call, one by one only after a failure. */
 static void plans_batch_remote_reads(void **state) {
     enum { ROWS = 300, ROW = 5000, WANTED = 150 };
@@ -283,8 +334,11 @@ static void truncated_files_are_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_are_few_and_ascending), cmocka_unit_test(remote_sources_get_batches),
-        cmocka_unit_test(plans_batch_remote_reads),    cmocka_unit_test(cancelling),
+        cmocka_unit_test(reads_are_few_and_ascending),
+        cmocka_unit_test(remote_sources_get_batches),
+        cmocka_unit_test(scattered_columns),
+        cmocka_unit_test(plans_batch_remote_reads),
+        cmocka_unit_test(cancelling),
         cmocka_unit_test(truncated_files_are_errors),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
