@@ -352,6 +352,29 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
     return status;
 }
 
+/* Of several outputs none may take the place of an input: were the next one to fail, what the input
+ * had for it would be gone. */
+static sft_status check_places(sft__conversion *c, const char *const *inputs, size_t count,
+                               const char *output, uint32_t files, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    for (uint32_t f = 0; f < files && files > 1 && status == SFT_OK; f++) {
+        sft__buf name;
+        status = sft__convert_name(c, &name, output, f, files, err);
+        const bool there = status == SFT_OK && sft__same_file(name.data, name.data);
+        for (size_t i = 0; i < count && there && status == SFT_OK; i++) {
+            if (sft__same_file(name.data, inputs[i])) {
+                status = sft__fail(err, SFT_E_EXISTS,
+                                   "%.200s is read: several files that replace their inputs need "
+                                   "another name",
+                                   name.data);
+            }
+        }
+        sft__buf_reset(&name);
+    }
+    return status;
+}
+
 static sft_status write_files(sft__conversion *c, const char *output, uint32_t files,
                               sft_error *err) {
     size_t first = 0;
@@ -420,6 +443,7 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
     if ((c->options.flags & SFT_CONVERT_PLAN) != 0) {
         return SFT_OK;
     }
+    SFT_TRY(check_places(c, inputs, count, output, files, err));
     SFT_TRY(write_files(c, output, files, err));
     return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
 }

@@ -73,6 +73,8 @@ void sft__index_begin(sft__buf *b);
 void sft__index_add(sft__buf *b, const char *name, size_t name_len, const char *file);
 void sft__index_end(sft__buf *b, uint64_t total_bytes);
 
+/* publish_*.c: do both paths lead to one file that is there? */
+bool sft__same_file(const char *a, const char *b);
 /* publish_*.c: a small file that appears whole or not at all. replace: one that exists. */
 sft_status sft__publish(const char *path, const void *data, size_t size, bool replace, bool durable,
                         sft_error *err);

@@ -6,6 +6,7 @@
  */
 #include "import/convert.h"
 #include "import/shards.h"
+#include <stdlib.h>
 
 /* ---------------------------------------------------------------- writing */
 
@@ -174,11 +175,57 @@ static sft_status convert_one(folder *f, const char *file, size_t entry, sft_err
     return status;
 }
 
+static int by_file(const void *a, const void *b) {
+    const sft__shard_entry *x = a;
+    const sft__shard_entry *y = b;
+    return strcmp(x->file, y->file);
+}
+
+/* Two files of the index that would become one. */
+static sft_status check_outputs(folder *f, sft_error *err) {
+    sft__shard_index *shards = &f->shards;
+    const sft_allocator *a = f->c->allocator;
+    sft__shard_entry *made = sft__alloc_array(a, shards->count + 1, sizeof *made);
+    sft_status status = SFT_OK;
+    size_t count = 0;
+    sft__buf name;
+
+    if (made == NULL) {
+        return sft__fail_nomem(err, shards->count * sizeof *made);
+    }
+    sft__buf_init(&name, a);
+    for (size_t i = 0; i < shards->count && status == SFT_OK; i++) {
+        const char *file = shards->entries[i].file;
+        if (i > 0 && strcmp(file, shards->entries[i - 1].file) == 0) {
+            continue;
+        }
+        output_name(&name, file);
+        made[count].name = file;
+        made[count].file =
+            name.failed ? NULL : sft__arena_copy(&shards->arena, name.data, name.len);
+        status = made[count++].file == NULL ? sft__fail_nomem(err, name.len) : SFT_OK;
+    }
+    if (status == SFT_OK && count > 1) {
+        qsort(made, count, sizeof *made, by_file);
+    }
+    for (size_t i = 1; i < count && status == SFT_OK; i++) {
+        if (strcmp(made[i].file, made[i - 1].file) == 0) {
+            status = sft__fail(err, SFT_E_DUPLICATE,
+                               "the index names %.100s and %.100s, which would both become %.100s",
+                               made[i - 1].name, made[i].name, made[i].file);
+        }
+    }
+    sft__buf_reset(&name);
+    sft__free(a, made, (shards->count + 1) * sizeof *made);
+    return status;
+}
+
 static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err) {
     const sft__shard_index *shards = &f->shards;
     sft__buf path;
 
     SFT_TRY(sft__shard_index_read(&f->shards, source, f->c->allocator, err));
+    SFT_TRY(check_outputs(f, err));
     sft__index_begin(&f->index);
     for (size_t i = 0; i < shards->count; i++) {
         if (i == 0 || strcmp(shards->entries[i].file, shards->entries[i - 1].file) != 0) {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static sft_status write_all(int fd, const char *data, size_t size, const char *path,
@@ -58,5 +59,12 @@ sft_status sft__publish(const char *path, const void *data, size_t size, bool re
         (void)unlink(temp);
     }
     return status;
+}
+
+bool sft__same_file(const char *a, const char *b) {
+    struct stat x;
+    struct stat y;
+
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 #endif

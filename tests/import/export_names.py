@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Names on their way into other formats: many aliases, aliases that another input has, names that a
-format's own reader would refuse, files of no tensors. Standard library only.
+format's own reader would refuse, files under one name, files of no tensors. Standard library only.
 
     python3 export_names.py --tool build/safetensors
 """
@@ -102,6 +102,29 @@ def names_of_formats() -> None:
             assert load("back.safetensors")[0] == {name: 0}, (form, name)
 
 
+def files_of_one_name() -> None:
+    """What conversions would lose: two files that become one, inputs under the outputs' names."""
+    for folder in "bins", "out":
+        os.mkdir(folder)
+    for name, file in ("a", "pytorch_model-1.bin"), ("b", "model-1.bin"):
+        save(name + ".safetensors", [name])
+        expect(0, "", "convert", name + ".safetensors", "-o", "bins/" + file, "--to", "pt")
+    index = {"weight_map": {"a": "pytorch_model-1.bin", "b": "model-1.bin"}}
+    Path("bins/pytorch_model.bin.index.json").write_text(json.dumps(index))
+    for more in [], ["--force"]:
+        expect(1, "both become model-1.safetensors", "convert", "bins", "-o", "out", *more)
+        assert os.listdir("out") == []
+    save("m.safetensors", [f"t{i}" for i in range(4)])
+    size = ["--max-shard-size", "8", "--force"]
+    expect(0, "", "convert", "m.safetensors", "-o", "m.safetensors", *size)
+    shards = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"]
+    before = [load(path) for path in shards]
+    expect(3, "is read", "convert", *shards, "-o", "m.safetensors", *size)
+    assert [load(path) for path in shards] == before
+    expect(0, "", "convert", *shards, "-o", shards[0], "--force")
+    assert len(load(shards[0])[0]) == 4
+
+
 def no_tensors() -> None:
     save("none.safetensors", [])
     for form, status in ("npz", 0), ("pt", 0), ("ckpt", 1):
@@ -119,6 +142,7 @@ def main() -> None:
         many_aliases()
         aliases_of_another()
         names_of_formats()
+        files_of_one_name()
         no_tensors()
         os.chdir("/")
     print("ok")
