@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/json.h"
+#include "import/decimal.h"
 #include "import/gguf_meta.h"
 
 enum { DIGITS_MAX = 18, EXPONENT_MAX = 400, POWERS = 22 };
@@ -50,7 +51,7 @@ static bool integer(const char *text, size_t len, bool *negative, uint64_t *v) {
     return true;
 }
 
-/* m * 10^e. Exact powers where one step does it: then rounded once. */
+/* m * 10^e. Exact powers where one step does it: then rounded once, if m is exact, too. */
 static double power(double m, int e) {
     static const double tens[POWERS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                             1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -68,7 +69,8 @@ static double power(double m, int e) {
     return m;
 }
 
-/* 1, -2.5, 1e-05; NaN, Infinity, -Infinity. Digits beyond the 18th are dropped. */
+/* 1, -2.5, 1e-05; NaN, Infinity, -Infinity. The nearest double; of more than 40 digits those beyond
+ * the 18th are dropped. */
 static bool real(const char *text, size_t len, double *v) {
     const bool negative = len > 0 && text[0] == '-';
     size_t at = negative;
@@ -113,7 +115,12 @@ static bool real(const char *text, size_t len, double *v) {
     if (!any || at != len) {
         return false;
     }
-    *v = power((double)m, exponent + shift);
+    const int e = exponent + shift;
+    const bool once = m <= UINT64_C(1) << 53 && digits < DIGITS_MAX && e >= -POWERS && e <= POWERS;
+    if (!once && sft__decimal_read(text, len, v)) {
+        return true;
+    }
+    *v = power((double)m, e);
     *v = negative ? -*v : *v;
     return true;
 }

@@ -4,8 +4,10 @@
 refused and leaves nothing behind. Standard library only."""
 import argparse
 import json
+import math
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -66,6 +68,13 @@ def main():
         text = json.dumps(shown)
         for part in ('"a": "0.5"', '"b": "2"', "u32", "f32"):
             assert part in text, (part, text)
+        # numbers are the nearest doubles: a text of 17 digits comes back as the number that it was made of
+        numbers = [math.ldexp(1 + 7919 * i % 4096 / 4096 + i * 2.0**-50, 23 * i - 1070) for i in range(90)]
+        numbers += [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 0.1, 1e22, 1e23, 9007199254740993.0]
+        (tmp / "r.json").write_text(json.dumps({"general.architecture": "x", "r:[f64]": json.dumps(numbers)}))
+        made = convert(first, "r.gguf", "--select", "t.f4", "--metadata-json", tmp / "r.json").read_bytes()
+        at = made.index(b"\1\0\0\0\0\0\0\0r\x09\0\0\0\x0c\0\0\0") + 17 + 8
+        assert list(struct.unpack_from("<%dd" % len(numbers), made, at)) == numbers
     return 0
 
 
