@@ -23,7 +23,7 @@ PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", 
           "stream.h", "edit.h", "extend.h"]
 # Headers of the wings, libraries of their own; not part of the two files.
 WINGS = {"import.h", "remote.h", "cuda.h", "dlpack.h", "mpi.h", "layout.h", "mindspore.h", "checkpoint.h",
-         "layout_set.h", "job.h", "names.h", "checkpoint_open.h", "checkpoint_group.h",
+         "layout_set.h", "job.h", "names.h", "checkpoint_open.h", "checkpoint_group.h", "dedupe.h",
          "checkpoint_api.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')

@@ -7,6 +7,7 @@
 #define SFT_CHECKPOINT_API_H
 
 #include <sft/checkpoint_group.h>
+#include <sft/dedupe.h>
 #include <sft/names.h>
 
 #ifdef __cplusplus
@@ -94,6 +95,18 @@ typedef struct sft_checkpoint_api {
                                         const sft_group_load_options *, sft_group_result *, sft_error *);
     sft_status (*layout_set_parse)(sft_layout_set **, const void *, size_t, const char *,
                                    const sft_layout_set_options *, sft_error *);
+    /* sft/dedupe.h */
+    sft_status (*dedupe_create)(sft_dedupe **, const sft_checkpoint *, const sft_dedupe_options *,
+                                sft_error *);
+    sft_status (*dedupe_expand)(sft_dedupe **, const sft_checkpoint *, const sft_dedupe_options *,
+                                sft_error *);
+    void (*dedupe_free)(sft_dedupe *);
+    const sft_job_file *(*dedupe_files)(const sft_dedupe *, size_t *);
+    const sft_job_text *(*dedupe_texts)(const sft_dedupe *, size_t *);
+    sft_order (*dedupe_order)(const sft_dedupe *);
+    void (*dedupe_total)(const sft_dedupe *, uint64_t *, uint64_t *);
+    sft_status (*dedupe_compare)(const sft_dedupe *, const sft_pool *, const sft_control *, uint64_t *,
+                                 sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

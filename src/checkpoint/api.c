@@ -60,6 +60,14 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .checkpoint_save_group = sft_checkpoint_save_group,
         .checkpoint_load_group = sft_checkpoint_load_group,
         .layout_set_parse = sft_layout_set_parse,
+        .dedupe_create = sft_dedupe_create,
+        .dedupe_expand = sft_dedupe_expand,
+        .dedupe_free = sft_dedupe_free,
+        .dedupe_files = sft_dedupe_files,
+        .dedupe_texts = sft_dedupe_texts,
+        .dedupe_order = sft_dedupe_order,
+        .dedupe_total = sft_dedupe_total,
+        .dedupe_compare = sft_dedupe_compare,
     };
     return &api;
 }

@@ -181,6 +181,13 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
     return SFT_OK;
 }
 
+static void json_more(cli_json *j, const cli_batch *b) {
+    for (size_t i = 0; i < b->more_count; i++) {
+        cli_json_key(j, b->more[i].key);
+        cli_json_u64(j, b->more[i].value);
+    }
+}
+
 static void print_plan(cli_batch *b, const sft_job *job) {
     sft_job_cost total;
     uint8_t key[32];
@@ -195,6 +202,7 @@ static void print_plan(cli_batch *b, const sft_job *job) {
     cli_json_key(&j, "files");
     cli_json_u64(&j, b->count + b->text_count);
     json_cost(&j, &total);
+    json_more(&j, b);
     cli_json_key(&j, "key");
     cli_json_string(&j, cli_hex(hex, key, sizeof key));
     cli_json_close(&j, '}');
@@ -229,6 +237,7 @@ static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r
         cli_json_key(&j, rows[i].key);
         cli_json_u64(&j, rows[i].value);
     }
+    json_more(&j, b);
     cli_json_key(&j, "published");
     cli_json_bool(&j, r->published != 0);
     cli_json_close(&j, '}');
@@ -357,6 +366,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     SFT_INIT(&limits);
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
+    o.order = b->order;
     if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/batch.h - what split, join, reshard and slice have in common: the list of files to write, and
- * the run (or the plan) of the job that writes them. Read ranks.h first.
+ * cli/batch.h - what split, join, reshard, slice, dedupe and expand have in common: the list of
+ * files to write, and the run (or the plan) of the job that writes them. Read ranks.h first.
  */
 #ifndef SFT_CLI_BATCH_H
 #define SFT_CLI_BATCH_H
 
 #include "names.h"
+
+/* A number that --json tells of a job beside the usual ones. */
+typedef struct cli_batch_number {
+    const char *key;
+    uint64_t value;
+} cli_batch_number;
 
 typedef struct cli_batch {
     cli *c;
@@ -19,6 +25,9 @@ typedef struct cli_batch {
     sft_job_text *texts; /* names and data are owned */
     size_t text_count;
     char *owned_folder;
+    sft_order order;          /* of tensors in files; default: the reference's */
+    cli_batch_number more[4]; /* for --json, and the plan's last line */
+    size_t more_count;
 } cli_batch;
 
 /* False: reported. */
@@ -57,9 +66,9 @@ void cli_text_json(cli_text_buffer *t, const char *text, size_t len);
 void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
                     unsigned indent);
 
-#define CLI_BATCH_OPTIONS                                                                          \
-    CLI_NAMES_OPTIONS,                                                                             \
-        CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
+#define CLI_BATCH_OPTIONS CLI_NAMES_OPTIONS, CLI_BATCH_RUN_OPTIONS
+#define CLI_BATCH_RUN_OPTIONS                                                                      \
+    CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
         CLI_OPT_ARG(CLI_TEXT, "task", 0, "K/N",                                                    \
                     "only share K of N, the same everywhere; the last one to end puts all in "     \
                     "place, or finish "                                                            \

@@ -32,6 +32,8 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_join,
     &cli_cmd_reshard,
     &cli_cmd_slice,
+    &cli_cmd_dedupe,
+    &cli_cmd_expand,
     &cli_cmd_layout,
     &cli_cmd_resume_point,
     &cli_cmd_completion,

@@ -5,6 +5,8 @@ MindSpore itself (its CPU wheel; needs no device).
 
   layouts      N random device matrices, tensor maps (nested ones too), optimizer sharding: the strategy as a protobuf
                made by MindSpore's own classes; every rank's box as MindSpore's arithmetic slices it
+  dedupe       whole random jobs without replicas: which rank keeps what, by the tool and by MindSpore's own
+               get_parameter_redundancy and remove_param_redundancy; the files as ms.save_checkpoint writes them; expanded
   jobs         checkpoints of whole random jobs: rank files, full and de-duplicated, written by ms.save_checkpoint; the
                whole as the tool reads it against the truth, and against ms.unified_safetensors where that is right;
                the parts of ms.load_distributed_checkpoint joined again
@@ -26,6 +28,7 @@ os.environ.setdefault("GLOG_v", "3")
 import numpy as np  # noqa: E402
 import mindspore as ms  # noqa: E402
 from mindspore.parallel import _tensor  # noqa: E402
+from mindspore.train._utils import get_parameter_redundancy, remove_param_redundancy  # noqa: E402
 from mindspore.train.node_strategy_pb2 import ParallelStrategyMap  # noqa: E402
 
 import ffi  # noqa: E402
@@ -331,6 +334,57 @@ def check_loaded(lib, tool, rng, folder, truth, shapes, stats):
     return None
 
 
+# ---------------------------------------------------------------- replicas
+
+
+def loses_parts(groups, boxes):
+    """MindSpore takes ranks for replicas that hold other parts (a step that is not the stride of the free axes, or a
+    size that does not divide the group): it would drop bytes."""
+    return sorted(tuple(sorted(g)) for g in groups) != sorted(tuple(sorted(r)) for r in boxes.values())
+
+
+def check_dedupe(lib, tool, rng, folder, stats):
+    devices, entries, shapes = random_job(rng, [2, 4, 8, 8])
+    truth = {n: rng_array(rng, shapes[n]) for n in shapes}
+    truth["global_step"] = np.array([7], dtype=np.int32)
+    strategy = os.path.join(folder, "strategy.ckpt")
+    with open(strategy, "wb") as f:
+        f.write(protobuf(entries))
+    groups = get_parameter_redundancy(strategy, initial_rank=0)
+    boxes = holders(ffi.LayoutSet(lib, protobuf(entries)), entries, shapes, devices)
+    if any(loses_parts(groups[n], boxes[n]) for n in boxes):
+        stats["dedupe unsafe"] += 1
+        return None
+    keep = remove_param_redundancy(groups)
+    crc = rng.random() < 0.3
+    for rank in range(devices):
+        parts = {"global_step": truth["global_step"]}
+        for name, dev, tensor_map, step, size in entries:
+            parts[name] = their_slice(truth[name], dev, tensor_map, step, size, rank).copy()
+        name = "rank_%d/net_rank_%d-1_2.safetensors" % (rank, rank)
+        save_rank(os.path.join(folder, "full", name), parts, remove_redundancy=rng.choice([None, False]), crc_check=crc)
+        fewer = {n: v for n, v in parts.items() if n == "global_step" or n in keep.get(rank, set())}
+        save_rank(os.path.join(folder, "few", name), fewer, remove_redundancy=True)
+    for args in (("dedupe", "full", "ours"), ("expand", "ours", "again"), ("expand", "few", "back")):
+        r = run_tool(tool, args[0], "--layout", strategy, os.path.join(folder, args[1]), "-o",
+                     os.path.join(folder, args[2]), "--no-sync")
+        if r.returncode != 0:
+            return "%s: %s" % (args[0], r.stderr)
+    for rank in range(devices):
+        name = "rank_%d/net_rank_%d-1_2.safetensors" % (rank, rank)
+        full, few, ours, again, back = (ffi.read_file(os.path.join(folder, f, name))
+                                        for f in ("full", "few", "ours", "again", "back"))
+        if ours[0] != few[0] or (ours[1] != few[1] and len(few[0]) != len(full[0])):
+            return "rank %d keeps %r, by MindSpore %r, of %r" % (rank, (sorted(ours[0]), ours[1]), (sorted(few[0]), few[1]), entries)
+        if again != full or back[0] != full[0]:
+            return "rank %d does not come back: %r" % (rank, entries)
+    got, why = whole_by_tool(tool, os.path.join(folder, "ours"), strategy, os.path.join(folder, "whole.safetensors"))
+    if got is None or not same(got, truth):
+        return "without replicas it is another model: " + why
+    stats["deduped"] += 1
+    return None
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--library", required=True)
@@ -342,12 +396,16 @@ def main():
     lib = ctypes.CDLL(os.path.abspath(a.library))
     rng = random.Random(a.seed)
     fault = check_layouts(lib, a.count, rng)
-    stats = {k: 0 for k in ("jobs", "dedup", "in .ckpt", "unified", "unify refused", "unify wrong", "loaded", "load refused")}
+    stats = {k: 0 for k in ("jobs", "dedup", "in .ckpt", "unified", "unify refused", "unify wrong", "loaded", "load refused",
+                              "deduped", "dedupe unsafe")}
     for i in range(a.jobs):
         if fault:
             break
         folder = tempfile.mkdtemp(prefix="sft-ms-")
         fault = check_job(lib, os.path.abspath(a.tool), rng, folder, stats)
+        if not fault:
+            os.makedirs(os.path.join(folder, "replicas"))
+            fault = check_dedupe(lib, os.path.abspath(a.tool), rng, os.path.join(folder, "replicas"), stats)
         if fault:
             print("job %d in %s" % (i, folder))
         else:
