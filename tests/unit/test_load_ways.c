@@ -16,8 +16,10 @@
 
 static unsigned long compared;
 
-/* io_uring as the system may answer: 0 as it is, 1 forbidden, 2 set up but never entered. */
+/* io_uring as the system may answer: 0 as it is, 1 forbidden, 2 set up but never entered. From 1 on with
+ * SFT_TEST_NO_URING=1: a checker of memory does not see what the kernel writes by that way. */
 static int ring_answer;
+static int ring_least;
 
 long syscall(long number, ...) {
     static long (*real)(long, ...);
@@ -614,7 +616,7 @@ static void test_ring(void **state) {
         o.strategy = SFT_STRATEGY_URING;
         o.pool = k & 1 ? pool : NULL;
         o.flags = k & 2 ? SFT_LOAD_VERIFY : 0;
-        ring_answer = (int)(k / 4);
+        ring_answer = (int)(k / 4) > ring_least ? (int)(k / 4) : ring_least;
         ok(sft_load(&l, c, &o, &err), &err);
         const sft_strategy used = sft_loaded_strategy(l, 0, &reason);
         had = had || used == SFT_STRATEGY_URING;
@@ -641,7 +643,7 @@ static void test_ring(void **state) {
         assert_null(l);
         sft_catalog_close(c);
     }
-    ring_answer = 0;
+    ring_answer = ring_least;
     printf("io_uring was %s\n", had ? "had" : "not to be had");
     sft_pool_free(pool);
 }
@@ -790,5 +792,8 @@ int main(void) {
         cmocka_unit_test(test_verify),    cmocka_unit_test(test_select),
         cmocka_unit_test(test_refused),
     };
+    const char *without = getenv("SFT_TEST_NO_URING");
+    ring_least = without != NULL && strcmp(without, "1") == 0;
+    ring_answer = ring_least;
     return cmocka_run_group_tests(tests, scratch_make, scratch_drop);
 }
