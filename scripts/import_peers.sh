@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # import_peers.sh - the import wing against writers that the ordinary tests do not install: onnx and flax, mindspore,
-# paddlepaddle, h5py and keras. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
+# paddlepaddle, h5py and keras, tensorflow. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
 # loads; mindspore loads what the tool writes, 528 MiB in two pieces included. Part of `make test-peers`.
 #
-# build/venv-import-*: tests/import/requirements-*.txt (2 GB in all). Ends with "N passed, N failed".
+# build/venv-import-*: tests/import/requirements-*.txt (5 GB in all). Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 4
 build=${BUILD:-build}
@@ -41,6 +41,7 @@ peer onnx-flax onnx flax
 peer mindspore mindspore
 peer paddle paddle
 peer hdf5 hdf5
+peer tf tf
 python=$PWD/build/venv-import-mindspore/bin/python
 if [ -x "$python" ]; then
     run "$python" tests/import/mindspore_oracle.py --tool "$tool"

@@ -153,7 +153,8 @@ SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine 
 /* Opens a file of any known format (safetensors included) as a catalog; or an index of shards (an object
  * with weight_map, as Hugging Face writes it) of files of any known format beside it; or a folder with
  * pytorch_model.bin, flax_model.msgpack, or the index of one, else as sft_catalog_open does. No tensor data
- * is read. What index and files disagree about is SFT_E_SHARD_DISAGREES.
+ * is read. What index and files disagree about is SFT_E_SHARD_DISAGREES. A prefix or a folder of
+ * TensorFlow's stands for an index: sft_import_locate. Its data is in files beside it (SFT_E_SHARD_MISSING).
  * report: NULL, or owned by the caller on success (sft_import_report_free), NULL on failure.
  * Errors: SFT_E_FORMAT (no known format, or known and refused: the sentence says which),
  * SFT_E_UNSUPPORTED (something that SFT_IMPORT_ALLOW_OPAQUE would leave out), SFT_E_SCHEMA (damaged or
@@ -161,6 +162,13 @@ SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine 
 SFT_API SFT_MUST_CHECK sft_status sft_import_open(sft_catalog **out, const char *path,
                                                   const sft_import_options *options,
                                                   sft_import_report **report, sft_error *err);
+/* The file that sft_import_open and sft_scan open for a path: the path itself, or where no file is there the
+ * index of TensorFlow's that it stands for: PATH.index, PATH/variables/variables.index (a SavedModel),
+ * PATH/variables.index, or the one that PATH/checkpoint names last, if that lies in PATH. found: `size` bytes,
+ * NUL-terminated. Errors: as sft_source_open for the path; SFT_E_PATH (PATH/checkpoint names something
+ * elsewhere), SFT_E_LIMIT (no room in `found`). */
+SFT_API SFT_MUST_CHECK sft_status sft_import_locate(char *found, size_t size, const char *path,
+                                                    sft_error *err);
 /* The same over a source of one's own, which is taken over in every case. Formats whose data lies in
  * other files are SFT_E_UNSUPPORTED. */
 SFT_API SFT_MUST_CHECK sft_status sft_import_open_source(sft_catalog **out, sft_source *source,
@@ -310,6 +318,7 @@ typedef struct sft_import_api {
     sft_status (*export_file)(const sft_catalog *, uint32_t, const char *, const sft_export_options *,
                               sft_import_converted *, sft_error *);
     sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *, sft_error *);
+    sft_status (*locate)(char *, size_t, const char *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

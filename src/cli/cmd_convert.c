@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FOUND_MAX = 4096 };
+
 typedef struct cast_rule {
     char *pattern; /* NULL: every floating-point tensor */
     const sft_dtype *dtype;
@@ -488,14 +490,18 @@ static void export_into(converting *k, uint32_t format) {
     sft_catalog_close(catalog);
 }
 
-static bool make_output(cli *c, const converting *k) {
+/* *made: the folder is new. */
+static bool make_output(cli *c, const converting *k, bool *made) {
     const char *output = cli_text(c, "output");
+    char found[FOUND_MAX];
     sft_error err;
     int error;
 
+    *made = false;
     if (k->plan || c->operand_count != 1 || cli_sys_kind(c->operands[0]) != CLI_KIND_FOLDER ||
-        cli_sys_kind(output) == CLI_KIND_FOLDER) {
-        return true;
+        cli_sys_kind(output) == CLI_KIND_FOLDER ||
+        k->api->locate(found, sizeof found, c->operands[0], NULL) == SFT_OK) {
+        return true; /* a folder of TensorFlow's is one checkpoint, and becomes one file */
     }
     error = cli_sys_make_folder(output);
     if (error != 0) {
@@ -504,12 +510,14 @@ static bool make_output(cli *c, const converting *k) {
                             "cannot make the folder: %s", cli_sys_text(error, text, sizeof text));
         cli_fail_plainly(c, output, &err);
     }
-    return error == 0;
+    *made = error == 0;
+    return *made;
 }
 
 static void run(cli *c) {
     converting k = {.c = c};
     sft_error err;
+    bool made;
 
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
     k.api = cli_wing_get(CLI_WING_IMPORT, &err);
@@ -521,8 +529,11 @@ static void run(cli *c) {
         const uint32_t format = output_format(c);
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);
-        } else if (make_output(c, &k)) {
+        } else if (make_output(c, &k, &made)) {
             convert(&k);
+            if (made && c->status != 0) {
+                cli_sys_remove_folder(cli_text(c, "output"));
+            }
         }
     }
     for (size_t i = 0; i < k.rename_count; i++) {

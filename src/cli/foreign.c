@@ -9,6 +9,8 @@
 #include "wing.h"
 #include <string.h>
 
+enum { FOUND_MAX = 4096 };
+
 void cli_import_options(const cli *c, sft_import_options *options, sft_limits *limits) {
     static const char *const rules[] = {"hf", "first", "keep", "error"};
     const char *dedup = cli_text(c, "dedup");
@@ -97,14 +99,25 @@ static bool ends_with(const char *text, const char *ending) {
     return len >= n && strcmp(text + len - n, ending) == 0;
 }
 
-/* Refused by the core for this reason: a folder without safetensors, or an index of something else. */
+/* Refused by the core for this reason: a folder without safetensors, or an index of something else.
+ */
 static bool may_be_several(const char *operand, sft_status status) {
     if (cli_is_url(operand) || !is_about_content(status)) {
         return false;
     }
     return cli_sys_kind(operand) == CLI_KIND_FOLDER
                ? status == SFT_E_FORMAT
-               : ends_with(operand, ".index.json") && !ends_with(operand, ".safetensors.index.json");
+               : ends_with(operand, ".index.json") &&
+                     !ends_with(operand, ".safetensors.index.json");
+}
+
+/* A path of no file may be a prefix of TensorFlow's: then the index that it stands for. */
+static const char *find_path(const char *operand, sft_status status, char *found, size_t size) {
+    if (cli_is_url(operand) || (status != SFT_E_NOT_FOUND && status != SFT_E_IO)) {
+        return NULL;
+    }
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    return api != NULL && api->locate(found, size, operand, NULL) == SFT_OK ? found : NULL;
 }
 
 sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
@@ -113,6 +126,7 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     sft_import_options options;
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_limits limits;
+    char found[FOUND_MAX];
     sft_source *source;
     sft_error why;
 
@@ -122,7 +136,10 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
         *err = *foreign ? why : *err;
         return *foreign ? several : status;
     }
-    if (!is_about_content(status) || open_bytes(c, operand, &source, &why) != SFT_OK) {
+    if (!is_about_content(status)) {
+        operand = find_path(operand, status, found, sizeof found);
+    }
+    if (operand == NULL || open_bytes(c, operand, &source, &why) != SFT_OK) {
         return status;
     }
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);

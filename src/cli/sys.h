@@ -32,6 +32,7 @@ const char *cli_sys_text(int error, char *text, size_t cap);
 typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;
 cli_kind cli_sys_kind(const char *path); /* follows links */
 int cli_sys_make_folder(const char *path); /* one level */
+void cli_sys_remove_folder(const char *path); /* if it is empty */
 bool cli_sys_same_file(const char *a, const char *b);
 
 /* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an

@@ -158,6 +158,10 @@ int cli_sys_make_folder(const char *path) {
     return mkdir(path, 0777) == 0 ? 0 : errno;
 }
 
+void cli_sys_remove_folder(const char *path) {
+    (void)rmdir(path);
+}
+
 bool cli_sys_same_file(const char *a, const char *b) {
     struct stat sa;
     struct stat sb;

@@ -201,6 +201,14 @@ int cli_sys_make_folder(const char *path) {
     return error;
 }
 
+void cli_sys_remove_folder(const char *path) {
+    wchar_t *wide = to_wide(path);
+    if (wide != NULL) {
+        (void)RemoveDirectoryW(wide);
+    }
+    free(wide);
+}
+
 bool cli_sys_same_file(const char *a, const char *b) {
     BY_HANDLE_FILE_INFORMATION ia;
     BY_HANDLE_FILE_INFORMATION ib;

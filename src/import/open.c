@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "import/import.h"
 #include "import/shards.h"
+#include "import/tf.h"
 
 enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
 
@@ -316,13 +317,68 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
+/* Where a path names no file: the index of TensorFlow's that it stands for, in `found`
+ * (SFT__TF_PATH bytes) and *path; else `status`, why the path cannot be opened, with its record in
+ * err. */
+static sft_status located_source(sft_source **out, const char **path, char *found,
+                                 sft_status status, const sft_import_options *options,
+                                 sft_error *err) {
+    sft__import probe;
+    sft_error why;
+
+    if (status == SFT_E_ARG || status == SFT_E_NOMEM) {
+        return status;
+    }
+    memset(&probe, 0, sizeof probe);
+    memset(&why, 0, sizeof why);
+    SFT_TRY(read_options(&probe, options, err));
+    const sft_import_options *o = &probe.options;
+    const sft_status there = sft__tf_locate(*path, o, found, &why);
+    if (there == SFT_OK) {
+        *path = found;
+        return sft_source_open(out, found, o->access, o->allocator, err);
+    }
+    if (there == SFT_E_NOT_FOUND) {
+        return status; /* as if it had not been looked for */
+    }
+    if (err != NULL) {
+        *err = why;
+    }
+    return there;
+}
+
+static sft_status any_source(sft_source **out, const char **path, char *found,
+                             const sft_import_options *options, sft_error *err) {
+    const sft_status status = file_source(out, *path, options, err);
+    return status == SFT_OK ? status : located_source(out, path, found, status, options, err);
+}
+
+sft_status sft_import_locate(char *found, size_t size, const char *path, sft_error *err) {
+    char at[SFT__TF_PATH];
+    sft_source *source;
+
+    if (found == NULL || size == 0) {
+        return sft__fail(err, SFT_E_ARG, "found is NULL");
+    }
+    SFT_TRY(any_source(&source, &path, at, NULL, err));
+    sft_source_close(source);
+    const size_t n = strlen(path);
+    if (n >= size) {
+        return sft__fail(err, SFT_E_LIMIT, "a path of %zu bytes, there is room for %zu", n + 1,
+                         size);
+    }
+    memcpy(found, path, n + 1);
+    return SFT_OK;
+}
+
 sft_status sft__import_open_file(sft_catalog **out, const char *path,
                                  const sft_import_options *options, sft_import_report **report,
                                  sft_error *err) {
+    char found[SFT__TF_PATH];
     sft_source *source;
 
     SFT_TRY(out_args(out, report, err));
-    SFT_TRY(file_source(&source, path, options, err));
+    SFT_TRY(any_source(&source, &path, found, options, err));
     return open_source(out, source, path, options, report, err);
 }
 
@@ -347,18 +403,23 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
 
 sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
                            sft_import_report **report, sft_error *err) {
+    char found[SFT__TF_PATH];
     sft_source *source;
-    bool several;
+    bool several = false;
 
     SFT_TRY(out_args(out, report, err));
     sft_status status = file_source(&source, path, options, err);
     if (status != SFT_OK) {
         sft_status of_folder = SFT_OK;
-        several = false;
         if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
             of_folder = open_several(out, path, NULL, &several, options, report, err);
         }
-        return several || of_folder != SFT_OK ? of_folder : status;
+        if (several && of_folder != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
+            return of_folder;
+        }
+        status = of_folder != SFT_OK ? of_folder : status;
+        SFT_TRY(located_source(&source, &path, found, status, options, err));
+        return open_source(out, source, path, options, report, err);
     }
     status = open_several(out, path, source, &several, options, report, err);
     if (status != SFT_OK || several) {
@@ -433,10 +494,11 @@ sft_status sft_scan_source(sft_import_report **out, sft_source *source,
 
 sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_options *options,
                     sft_error *err) {
+    char found[SFT__TF_PATH];
     sft_source *source;
 
     SFT_TRY(scan_out(out, err));
-    SFT_TRY(file_source(&source, path, options, err));
+    SFT_TRY(any_source(&source, &path, found, options, err));
     return scan_source(out, source, path, options, err);
 }
 
@@ -462,6 +524,7 @@ const sft_import_api *sft_import_api_get(void) {
         .can_export = sft_import_can_export,
         .export_file = sft_import_export,
         .scan_source = sft_scan_source,
+        .locate = sft_import_locate,
     };
     return &api;
 }

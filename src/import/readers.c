@@ -4,7 +4,7 @@
  * recognised only to be refused with a sentence. Extensions are never looked at. Read first:
  * import.h.
  */
-#include "import/import.h"
+#include "import/tf.h"
 
 /* Magic numbers first, guesses last. One row per format: see import.h. */
 const sft__reader *const sft__import_readers[] = {
@@ -16,6 +16,7 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_torch_legacy,
     &sft__reader_torch_tar,
     &sft__reader_hdf5,
+    &sft__reader_tf,
     &sft__reader_mindspore,
     &sft__reader_onnx,
     &sft__reader_flax,
@@ -113,6 +114,20 @@ static bool is_html(const sft__probe *p) {
     return false;
 }
 
+/* The footer of a LevelDB table, but not the first entry of a bundle. */
+static bool is_table(const sft__probe *p) {
+    return p->head_len != 0 && sft__tf_is_table(p->source);
+}
+
+/* A SavedModel's graph: schema version 1, one MetaGraphDef that fills the file. */
+static bool is_saved_model(const sft__probe *p) {
+    const uint8_t *at = p->head + 3;
+    uint64_t len;
+
+    return p->head_len > 8 && memcmp(p->head, "\x08\x01\x12", 3) == 0 &&
+           sft__pb_varint(&at, p->head + 8, &len) && len == p->size - (uint64_t)(at - p->head);
+}
+
 const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const refused *r = &refusals[i];
@@ -131,6 +146,14 @@ const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
         return "tensors of a static graph of Paddle (.pdiparams), whose names are in the model "
                "file: "
                "save a state dict (.pdparams)";
+    }
+    if (is_saved_model(probe)) {
+        *format = SFT_IMPORT_OTHER;
+        return "the graph of a SavedModel: its weights are in variables/variables.index beside it";
+    }
+    if (is_table(probe)) {
+        *format = SFT_IMPORT_OTHER;
+        return "a LevelDB table, but none that TensorFlow writes without compression";
     }
     if (is_capnp(probe)) {
         *format = SFT_IMPORT_CAPNP;
