@@ -233,12 +233,27 @@ static sft_status check_places(sft__tf *tf, sft_error *err) {
 
 /* ---------------------------------------------------------------- what entries say */
 
+/* VersionDef: what wrote it, what may read it. */
+static sft_status check_version(const sft__tf_pair *pair, const sft__pb_field *field,
+                                sft_error *err) {
+    sft__pb m = sft__pb_over(field->data, field->len);
+    sft__pb_field f;
+
+    while (sft__pb_next(&m, &f)) {
+        if (f.number == 2 && f.value > BUNDLE_VERSION) {
+            return sft__fail_at(err, SFT_E_UNSUPPORTED, pair->at,
+                                "tf-bundle: made for readers of version %llu, 1 is known",
+                                (unsigned long long)f.value);
+        }
+    }
+    return m.fault == NULL ? SFT_OK : bad(pair->at, err, m.fault);
+}
+
 static sft_status read_header(sft__tf *tf, const sft__tf_pair *pair, sft_error *err) {
     sft__pb m = sft__pb_over(pair->value, pair->value_len);
     uint64_t shards = 0;
     uint64_t order = 0;
     sft__pb_field f;
-    sft__pb_field v;
 
     if (pair->key_len != 0) {
         return bad(pair->at, err, "a table without a header: LevelDB's, but no tensor bundle");
@@ -251,15 +266,9 @@ static sft_status read_header(sft__tf *tf, const sft__tf_pair *pair, sft_error *
         }
         shards = f.number == 1 ? f.value : shards;
         order = f.number == 2 ? f.value : order;
-        sft__pb version = sft__pb_over(f.data, f.number == 3 ? f.len : 0);
-        while (sft__pb_next(&version, &v)) {
-            if (v.number == 2 && v.value > BUNDLE_VERSION) {
-                return sft__fail_at(err, SFT_E_UNSUPPORTED, pair->at,
-                                    "tf-bundle: made for readers of version %llu, 1 is known",
-                                    (unsigned long long)v.value);
-            }
+        if (f.number == 3 && f.wire == SFT__PB_BYTES) {
+            SFT_TRY(check_version(pair, &f, err));
         }
-        m.fault = m.fault != NULL ? m.fault : version.fault;
     }
     if (m.fault != NULL || shards == 0 || order > 1) {
         return bad(pair->at, err,
@@ -293,12 +302,15 @@ static sft_status read_shape(sft__tf_entry *e, const sft__pb_field *shape, sft_e
         if (f.number != 2) {
             continue;
         }
+        if (f.wire != SFT__PB_BYTES) {
+            return bad(e->at, err, "a dimension that is no message");
+        }
         uint64_t size = 0;
         sft__pb dim = sft__pb_over(f.data, f.len);
         while (sft__pb_next(&dim, &d)) {
             size = d.number == 1 ? d.value : size;
         }
-        if (dim.fault != NULL || f.wire != SFT__PB_BYTES || size > INT64_MAX) {
+        if (dim.fault != NULL || size > INT64_MAX) {
             return bad(e->at, err, "a negative dimension, or one that cannot be read");
         }
         if (e->dims.rank == SFT__WIRE_RANK) {

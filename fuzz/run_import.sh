@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# run_import.sh [READER...] - fuzzes the readers of the import wing (all targets that include import_check.h) under
+# ASan and UBSan, FUZZ_RUNS executions each (default 10,000,000), FUZZ_SECONDS at most (default 7,200), FUZZ_JOBS of
+# them side by side (default 1), inputs of at most FUZZ_MAX_LEN bytes (default 2,048). What is found is merged into
+# build/fuzz-import/READER/corpus, which the next run begins with; FUZZ_FRESH=1 begins with the checked-in seeds alone.
+# An execution has 10 seconds, a process 2 GiB. Findings stay in build/fuzz-import/READER/findings.
+#
+# Ends with a table (also in build/fuzz-import/table.md): coverage as (edges, features) after 10^5, 10^6 ... executions.
+# Exit status 1: a finding, or a run that ended early.
+set -u
+cd "$(dirname "$0")/.." || exit 4
+runs=${FUZZ_RUNS:-10000000}
+seconds=${FUZZ_SECONDS:-7200}
+most=${FUZZ_JOBS:-1}
+length=${FUZZ_MAX_LEN:-2048}
+work=$PWD/build/fuzz-import
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(grep -l '"import_check.h"' fuzz/fuzz_*.c | sed 's/.*fuzz_//; s/\.c$//')
+mkdir -p "$work"
+if ! { cmake --preset fuzz && cmake --build --preset fuzz -j "${JOBS:-$(nproc)}" --target "${@/#/fuzz_}"; } \
+    >"$work/build.log" 2>&1; then
+    tail -n 20 "$work/build.log"
+    exit 1
+fi
+
+count() { # files in a FOLDER
+    find "$1" -type f | wc -l
+}
+
+fuzz_one() { # READER: leaves log, status, found (the merged corpus' size)
+    local reader=$1 here=$work/$1 target=$PWD/build/fuzz/fuzz/fuzz_$1
+    local limits=(-rss_limit_mb=2048 -timeout=10 -max_len="$length" -artifact_prefix="$here/findings/")
+    rm -rf "$here/new" "$here/merged"
+    [ -z "${FUZZ_FRESH:-}" ] || rm -rf "$here/corpus"
+    mkdir -p "$here/new" "$here/merged" "$here/corpus" "$here/findings"
+    count "$here/corpus" >"$here/kept"
+    "$target" "${limits[@]}" -print_final_stats=1 -runs="$runs" -max_total_time="$seconds" \
+        "$here/new" "$here/corpus" "fuzz/corpus/$reader" >"$here/log" 2>&1
+    echo $? >"$here/status"
+    if "$target" "${limits[@]}" -merge=1 "$here/merged" "$here/corpus" "$here/new" >"$here/merge.log" 2>&1; then
+        rm -rf "$here/corpus" "$here/new"
+        mv "$here/merged" "$here/corpus"
+    fi
+}
+
+# The last coverage that is printed at or before a number of executions.
+row() { # READER
+    local here=$work/$1
+    awk -v reader="$1" -v want="$runs" -v status="$(cat "$here/status")" -v kept="$(cat "$here/kept")" \
+        -v corpus="$(count "$here/corpus")" -v findings="$(count "$here/findings")" '
+        /^#[0-9]+/ && / cov: / {
+            n = substr($1, 2) + 0
+            for (i = 1; i < NF; i++) {
+                if ($i == "cov:") { edges = $(i + 1) }
+                if ($i == "ft:") { features = $(i + 1) }
+            }
+            for (p = 5; p <= 9; p++) {
+                if (n <= 10 ^ p) { at[p] = "(" edges ", " features ")" }
+            }
+        }
+        /^stat::number_of_executed_units:/ { done = $2 }
+        /^stat::average_exec_per_sec:/ { speed = $2 }
+        END {
+            line = "| `fuzz_" reader "` | " done + 0 " | " speed + 0 " |"
+            for (p = 5; p <= 7; p++) { line = line " " (done >= 10 ^ p ? at[p] : "-") " |" }
+            early = done < want && findings == 0 ? " (ended early)" : ""
+            print line " (" edges ", " features ") | " kept " to " corpus " | " findings early " |"
+            exit status != 0 || findings != 0 || done < want
+        }' "$here/log"
+}
+
+running=0
+for reader in "$@"; do
+    if [ "$running" -ge "$most" ]; then
+        wait -n
+        running=$((running - 1))
+    fi
+    fuzz_one "$reader" &
+    running=$((running + 1))
+done
+wait
+bad=0
+{
+    echo "| target | executions | a second | (edges, features) after 10^5 | 10^6 | 10^7 | at the end | corpus | findings |"
+    echo "|---|---|---|---|---|---|---|---|---|"
+    for reader in "$@"; do
+        row "$reader" || echo "$reader" >>"$work/bad"
+    done
+} >"$work/table.md"
+if [ -e "$work/bad" ]; then
+    bad=1
+    while read -r reader; do
+        grep -hE 'ERROR|SUMMARY|Test unit written' "$work/$reader/log" | head -n 5
+    done <"$work/bad"
+    rm "$work/bad"
+fi
+cat "$work/table.md"
+exit $bad
