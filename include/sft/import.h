@@ -164,9 +164,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_open(sft_catalog **out, const char 
                                                   sft_import_report **report, sft_error *err);
 /* The file that sft_import_open and sft_scan open for a path: the path itself, or where no file is there the
  * index of TensorFlow's that it stands for: PATH.index, PATH/variables/variables.index (a SavedModel),
- * PATH/variables.index, or the one that PATH/checkpoint names last, if that lies in PATH. found: `size` bytes,
- * NUL-terminated. Errors: as sft_source_open for the path; SFT_E_PATH (PATH/checkpoint names something
- * elsewhere), SFT_E_LIMIT (no room in `found`). */
+ * PATH/variables.index, or the one that PATH/checkpoint names last, if that lies in PATH.
+ * found: `size` bytes, NUL-terminated. Errors: as sft_source_open for the path; SFT_E_PATH (PATH/checkpoint
+ * names something elsewhere), SFT_E_LIMIT (no room in `found`). */
 SFT_API SFT_MUST_CHECK sft_status sft_import_locate(char *found, size_t size, const char *path,
                                                     sft_error *err);
 /* The same over a source of one's own, which is taken over in every case. Formats whose data lies in
