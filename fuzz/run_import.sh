@@ -3,8 +3,9 @@
 #
 # run_import.sh [READER...] - fuzzes the readers of the import wing (all targets that include import_check.h) under
 # ASan and UBSan, FUZZ_RUNS executions each (default 10,000,000), FUZZ_SECONDS at most (default 7,200), FUZZ_JOBS of
-# them side by side (default 1), inputs of at most FUZZ_MAX_LEN bytes (default 2,048). What is found is merged into
-# build/fuzz-import/READER/corpus, which the next run begins with; FUZZ_FRESH=1 begins with the checked-in seeds alone.
+# them side by side (default 1), inputs of at most FUZZ_MAX_LEN bytes (default: the largest seed, 1,024 at least). What is
+# found is merged into build/fuzz-import/READER/corpus, which the next run begins with; FUZZ_FRESH=1 begins with the
+# checked-in seeds alone.
 # An execution has 10 seconds, a process 2 GiB. Findings stay in build/fuzz-import/READER/findings.
 #
 # Ends with a table (also in build/fuzz-import/table.md): coverage as (edges, features) after 10^5, 10^6 ... executions.
@@ -14,7 +15,6 @@ cd "$(dirname "$0")/.." || exit 4
 runs=${FUZZ_RUNS:-10000000}
 seconds=${FUZZ_SECONDS:-7200}
 most=${FUZZ_JOBS:-1}
-length=${FUZZ_MAX_LEN:-2048}
 work=$PWD/build/fuzz-import
 # shellcheck disable=SC2046
 [ $# -gt 0 ] || set -- $(grep -l '"import_check.h"' fuzz/fuzz_*.c | sed 's/.*fuzz_//; s/\.c$//')
@@ -29,9 +29,13 @@ count() { # files in a FOLDER
     find "$1" -type f | wc -l
 }
 
+longest() { # READER: bytes
+    find "fuzz/corpus/$1" -type f -printf '%s\n' | sort -n | awk '{ n = $1 } END { print n > 1024 ? n : 1024 }'
+}
+
 fuzz_one() { # READER: leaves log, status, found (the merged corpus' size)
     local reader=$1 here=$work/$1 target=$PWD/build/fuzz/fuzz/fuzz_$1
-    local limits=(-rss_limit_mb=2048 -timeout=10 -max_len="$length" -artifact_prefix="$here/findings/")
+    local limits=(-rss_limit_mb=2048 -timeout=10 -max_len="${FUZZ_MAX_LEN:-$(longest "$reader")}" -artifact_prefix="$here/findings/")
     rm -rf "$here/new" "$here/merged"
     [ -z "${FUZZ_FRESH:-}" ] || rm -rf "$here/corpus"
     mkdir -p "$here/new" "$here/merged" "$here/corpus" "$here/findings"
