@@ -15,6 +15,8 @@ tool); peak memory is what the process had at most, less what it had when the ca
                   `safetensors join`
   reader          dcp.load with HuggingFaceStorageReader (one and two threads), all tensors into memory that exists;
                   safetensors_c.distributed.open_checkpoint(...).load_into
+  two readers     the same by two processes (gloo), each into its DTensors, cut along the other dimension than the files;
+                  safetensors_c.distributed.load
   unified         mindspore.unified_safetensors (2 and 64 processes); `safetensors join --unified`
 
 Three shapes of a model: few large tensors cut by rows or by columns among 4 ranks, and many small ones among 64.
@@ -36,7 +38,7 @@ import time
 from checkpoint_speed import touch_memory
 
 HERE = os.path.abspath(__file__)
-TARGETS = {"consolidation": 3.0, "reader": 10.0, "unified": 10.0}
+TARGETS = {"consolidation": 3.0, "reader": 10.0, "two readers": 10.0, "unified": 10.0}
 # ranks, rows and columns of a tensor (BF16; for MindSpore F16), dimension that is cut
 SHAPES = {"rows": (4, 4096, 8192, 0), "columns": (4, 4096, 8192, 1), "small": (64, 512, 1024, 0)}
 
@@ -163,6 +165,55 @@ def read_ours(folder: str, names: dict[str, list[int]]) -> None:
     timed(call)
 
 
+def one_reader(rank: int, folder: str, shape: str, names: dict[str, list[int]], threads: int, port: int) -> None:
+    import warnings
+
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    dim = 1 - SHAPES[shape][3]
+    state = {}
+    for name, (rows, columns) in names.items():
+        part = torch.ones((rows, columns // 2) if dim == 1 else (rows // 2, columns), dtype=torch.bfloat16)
+        state[name] = DTensor.from_local(part, mesh, [Shard(dim)], run_check=False)
+
+    def call() -> None:
+        if threads > 0:
+            dcp.load(state, storage_reader=HuggingFaceStorageReader(folder, thread_count=threads))
+        else:
+            from safetensors_c.distributed import load
+
+            load(state, folder)
+        dist.barrier()
+
+    dist.barrier()
+    if rank == 0:
+        timed(call)
+    else:
+        call()
+    sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+def read_two(folder: str, shape: str, names: dict[str, list[int]], threads: int) -> None:
+    import socket
+
+    import torch.multiprocessing as mp
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    mp.spawn(one_reader, (folder, shape, names, threads, port), nprocs=2)
+
+
 def unify(folder: str, out: str, strategy: str, processes: int) -> None:
     import mindspore as ms
 
@@ -202,6 +253,8 @@ def work(kind: str, arguments: list[str]) -> None:
         read_torch(arguments[0], names, int(arguments[1]))
     elif kind == "read-ours":
         read_ours(arguments[0], names)
+    elif kind == "read-two":
+        read_two(arguments[0], os.environ["SHAPE"], names, int(arguments[1]))
     elif kind == "unify":
         unify(arguments[0], arguments[1], arguments[2], int(arguments[3]))
     elif kind == "strategy":
@@ -277,7 +330,10 @@ def torch_rows(args: argparse.Namespace, folder: str, shape: str) -> list[dict]:
                     (py, "tool", [args.tool, "join", source, "-o", target, "--no-sync", "-q"])),
             compare(args, "reader", shape, size, source, out,
                     {"one thread": (py, "read-torch", [source, "1"]), "two threads": (py, "read-torch", [source, "2"])},
-                    (py, "read-ours", [source]))]  # fmt: skip
+                    (py, "read-ours", [source])),
+            compare(args, "two readers", shape, size, source, out,
+                    {"one thread": (py, "read-two", [source, "1"]), "two threads": (py, "read-two", [source, "2"])},
+                    (py, "read-two", [source, "0"]))]  # fmt: skip
     shutil.rmtree(source)
     return rows
 
