@@ -15,7 +15,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
-        sanitize valgrind coverage bench bench-full bench-import fuzz install uninstall amalgamation format clean \
+        sanitize valgrind coverage bench bench-full bench-import bench-checkpoint fuzz install uninstall amalgamation format clean \
         distclean help
 
 build: ## build the library, the tool and the tests
@@ -73,6 +73,16 @@ bench-import: ## how fast other formats become safetensors (IMPORT_MIB of data e
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA) --quiet
 	@$${SFT_PEERS_PYTHON:-build/venv/bin/python} bench/import_speed.py --size $${IMPORT_MIB:-4096}
+
+bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (MINDSPORE_PYTHON: and MindSpore); 15 minutes
+	@scripts/bootstrap.sh bench
+	@scripts/venv.sh
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet
+	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
+	@python3 bench/checkpoint_speed.py --tool build/safetensors -o build/checkpoint_speed.json; speed=$$?; \
+	    build/python-env/bin/python bench/checkpoint_peers.py --tool build/safetensors -o build/checkpoint_peers.json \
+	    $${MINDSPORE_PYTHON:+--mindspore "$$MINDSPORE_PYTHON"} && exit $$speed
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz

@@ -282,8 +282,38 @@ def strided(rank, size, folder):
         assert torch.equal(both["cut"].to_local(), wanted)
 
 
+def some(rank, size, folder):
+    """A mesh of some of the processes, as a pipeline's stage has it; and a group of some."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import distribute_tensor
+
+    whole = torch.arange(70).reshape(10, 7)
+    meshes = [DeviceMesh("cpu", [0, 2]), DeviceMesh("cpu", [1, 3])]
+    state = {f"stage{i}.w": distribute_tensor(whole + i, m, [Shard(i)], src_data_rank=None) for i, m in enumerate(meshes)}
+    result = distributed.save(state, os.path.join(folder, "stages"), durable=False)
+    assert result.tensors == 1  # of the two, this process holds one
+    for i in range(2):
+        state[f"stage{i}.w"].to_local().zero_()
+    distributed.load(state, os.path.join(folder, "stages"))
+    mine = f"stage{rank % 2}.w"
+    assert torch.equal(state[mine].to_local(), torch.chunk(whole + rank % 2, 2, rank % 2)[rank // 2])
+    with distributed.open_checkpoint(os.path.join(folder, "stages"), "pt") as f:
+        assert sorted(f) == ["stage0.w", "stage1.w"]
+        assert all(torch.equal(f.get_tensor(f"stage{i}.w"), whole + i) for i in range(2))
+    groups = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    path = os.path.join(folder, f"group-{rank % 2}")
+    distributed.save({"x": torch.full((5,), rank % 2)}, path, groups[rank % 2], durable=False)
+    got = {"x": torch.zeros(5, dtype=torch.int64)}
+    assert distributed.load(got, path, groups[rank % 2]).total_bytes == 80 and got["x"].tolist() == [rank % 2] * 5
+    raises(ValueError, lambda: distributed.save({}, path, groups[1 - rank % 2]), text="not of the group")
+
+
 def test_strided_shards(tmp_path):
     job(4, tmp_path, strided)
+
+
+def test_some_of_the_processes(tmp_path):
+    job(4, tmp_path, some)
 
 
 # ---------------------------------------------------------------- failures
