@@ -390,7 +390,8 @@ def load(
 
     state_dict: as for save(). Only the local shards' memory is written to: straight where it is packed memory of the
         CPU that no other tensor has, else by way of a copy.
-    path, layout, ranks, step: as for open_checkpoint(): whatever cut the checkpoint, by whatever number of processes.
+    path, layout, ranks, step: as for open_checkpoint(), but no URL: whatever cut the checkpoint, by whatever number of
+        processes.
     cast: types may differ; values are converted. strict=False: tensors that the checkpoint lacks stay as they are.
     Raises as open_checkpoint(), on all processes if on one; SafetensorError: SFT_E_NOT_FOUND (.tensor is not there),
     SFT_E_SHAPE, SFT_E_MISMATCH (dtype). After a failure the tensors hold anything.

@@ -169,6 +169,10 @@ static core_file *open_file(core_state *state, const char *path, const char *ste
     sft_error err;
 
     if (core_is_url(path)) {
+        if (step != NULL || (layout != NULL && layout != Py_None)) {
+            core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "a URL names one model, which takes no layout and no step");
+            return NULL;
+        }
         return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
     }
     api = core_checkpoint_api(state);

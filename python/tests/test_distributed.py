@@ -476,6 +476,8 @@ def test_handles_and_errors(tmp_path):
         distributed.open_part(whole, tmp_path / "none.json", 0)
     with pytest.raises(FileNotFoundError):
         distributed.open_checkpoint(tmp_path / "none")
+    with pytest.raises(SafetensorError, match="URL"):
+        distributed.open_checkpoint("https://localhost/model.safetensors", step="3_2")
     with pytest.raises(SafetensorError):
         distributed.open_checkpoint(tmp_path, "no framework")
     whole.close()
