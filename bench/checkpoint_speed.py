@@ -3,7 +3,8 @@
 """checkpoint_speed.py - split, join and reshard against plain copies of the same bytes. (checkpoint_peers.py: against
 PyTorch and MindSpore.)
 
-    bench/checkpoint_speed.py --tool build/safetensors [--gib 1] [--rounds 9] [--folder DIR] [-o out.json]
+    bench/checkpoint_speed.py --tool build/safetensors [--gib 1] [--rounds 9] [--folder DIR] [--mpi-tool
+    build/safetensors-mpi] [-o out.json]
 
 Each round runs every contender once, in an order that turns from round to round, on files that are in the page cache,
 into files that do not exist, without waiting for the disk; removing them is not timed. Before each of them as much memory
@@ -31,6 +32,7 @@ import threading
 import time
 
 BLOCK = 1 << 20
+MPI_TARGET = 1.0  # seconds of two threads over those of two ranks
 TARGETS = {"join": 0.85, "split": 0.85, "rows": 0.85, "columns": 1.0, "columns 8 to 8": 1.0}
 
 
@@ -180,6 +182,39 @@ def measure(args: argparse.Namespace, folder: str, name: str, source: str, comma
     return row
 
 
+def measure_mpi(args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str) -> dict:
+    """Two ranks of one thread against one process of two, in turn. Starting MPI, which takes as long for a job of an
+    hour, is told apart: it is what `safetensors-mpi --version` takes."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    mpirun = ["mpirun", "-n", "2", args.mpi_tool]
+    contenders = {
+        "threads": [args.tool, *command, "-o", out, "--no-sync", "-q", "--jobs", "2"],
+        "ranks": [*mpirun, *command, "-o", out, "--no-sync", "-q", "--jobs", "1"],
+        "start": [*mpirun, "--version"],
+    }
+    size = sum(os.path.getsize(p) for p in files_of(source) if p.endswith(".safetensors"))
+    times: dict[str, list[float]] = {k: [] for k in contenders}
+    for i in range(args.rounds):
+        kinds = list(contenders)
+        for kind in kinds[i % 3 :] + kinds[: i % 3]:
+            clear(out)
+            touch_memory(size + size // 8)
+            began = time.perf_counter()
+            subprocess.run(contenders[kind], env=environment, stdout=subprocess.DEVNULL, check=True)
+            times[kind].append(time.perf_counter() - began)
+    clear(out)
+    best = {k: min(v) for k, v in times.items()}
+    work = best["ranks"] - best["start"]
+    row = {"name": f"{name}, mpirun -n 2", "bytes": size, "times": times, "seconds": best["ranks"],
+           "start_seconds": best["start"], "safetensors_seconds": best["threads"], "ratio": best["threads"] / work,
+           "target": MPI_TARGET}
+    print("%-16s %6.2f GB/s without the start of MPI (%.2f s), two threads %5.2f   ratio %4.2f (target %.2f)"
+          % (f"{name}, 2 ranks", size / work / 1e9, best["start"], size / best["threads"] / 1e9, row["ratio"],
+             MPI_TARGET), flush=True)
+    return row
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="copies of checkpoints against plain copies")
     parser.add_argument("--tool", required=True)
@@ -187,8 +222,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
     parser.add_argument("-o", "--output")
+    parser.add_argument("--mpi-tool", help="safetensors-mpi: two ranks against two threads, too")
     args = parser.parse_args()
     args.tool = os.path.abspath(args.tool)
+    args.mpi_tool = os.path.abspath(args.mpi_tool) if args.mpi_tool else None
     folder = tempfile.mkdtemp(prefix="checkpoint-speed-", dir=args.folder)
     rows = []
     try:
@@ -215,10 +252,16 @@ def main() -> int:
         source = ranks("rows", 4)
         rows.append(measure(args, folder, "rows", source,
                             ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"], out))
+        if args.mpi_tool:
+            rows.append(measure_mpi(args, folder, "rows", source,
+                                    ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"], out))
         clear(source)
         source = ranks("columns", 4)
         rows.append(measure(args, folder, "columns", source,
                             ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"], out))
+        if args.mpi_tool:
+            rows.append(measure_mpi(args, folder, "columns", source,
+                                    ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"], out))
         clear(source)
         source = ranks("columns", 8)
         clear(model)

@@ -34,6 +34,7 @@ if(TARGET safetensors)
 endif()
 if(TARGET safetensors-mpi)
   install(TARGETS safetensors-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/src/mpitool/safetensors-mpi.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
 # ---------------------------------------------------------------- CMake package
