@@ -32,7 +32,13 @@ static uint64_t get_number(const uint8_t *at) {
 
 void sft__crew_stop(running *r) {
     uint8_t one[8];
-    if (r->crew.group == NULL || r->crew.board == SFT__DISK_NONE || r->crew.stopped) {
+    if (r->crew.group == NULL || r->crew.board == SFT__DISK_NONE) {
+        return;
+    }
+    sft__mutex_lock(&r->lock);
+    const bool stopped = r->crew.stopped;
+    sft__mutex_unlock(&r->lock);
+    if (stopped) {
         return;
     }
     put_number(one, 1);
