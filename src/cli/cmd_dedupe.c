@@ -4,6 +4,7 @@
  * them again. Read batch.h first.
  */
 #include "batch.h"
+#include "team.h"
 #include "ranks.h"
 #include "work.h"
 #include <string.h>
@@ -59,8 +60,8 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
     uint64_t compared = 0;
     sft_error err;
 
-    if (cli_flag(c, "plan") || cli_flag(c, "no-compare")) {
-        return true;
+    if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_team_first(c)) {
+        return true; /* what rank 0 finds is found for all */
     }
     const sft_status status = b->api->dedupe_compare(
         d, cli_pool(c), cli_control(c, "comparing replicas"), &compared, &err);

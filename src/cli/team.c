@@ -28,6 +28,10 @@ bool cli_team_keep(cli *c, const char *text, size_t size) {
     return c->team->group->rank > 0;
 }
 
+bool cli_team_first(const cli *c) {
+    return c->team == NULL || c->team->group->rank == 0;
+}
+
 uint64_t cli_team_threads(const cli *c) {
     return c->team != NULL ? c->team->threads : 0;
 }

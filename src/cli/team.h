@@ -25,6 +25,8 @@ void cli_team_end(cli *c);
 sft_status cli_team_agree(cli *c, sft_status status, sft_error *err);
 sft_status cli_team_gather(cli *c, const void *mine, size_t bytes, void *all, sft_error *err);
 
+bool cli_team_first(const cli *c); /* rank 0, or the only process */
+
 /* "rank 3: " for other ranks than 0, else "". */
 void cli_team_name(const cli *c, char *text, size_t cap);
 /* Keeps a message until the end. False: print it now, this is rank 0 or the only process. */
