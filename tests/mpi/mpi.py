@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""mpi.py commands|faults|kills|checkpoint - safetensors-mpi, and a program of MPI ranks, under mpirun.
+"""mpi.py commands|faults|kills|checkpoint|torch - safetensors-mpi, and a program of MPI ranks, under mpirun.
 
 commands: what any number of ranks writes is what one process writes, byte by byte. faults: one rank that fails
 fails all, nothing appears, all ranks end alike, and the next run goes on. kills: the same for ranks that are killed
-at random times. checkpoint: sets that a program saves and loads. Standard library only.
+at random times. checkpoint: sets that a program saves and loads; torch: and that PyTorch reads. Standard library only, torch excepted.
 """
 from __future__ import annotations
 
@@ -396,9 +396,25 @@ def checkpoint(b: Bench) -> None:
     check(r.returncode == 0, r.stderr)
 
 
+def torch(b: Bench) -> None:
+    """PyTorch's own reader of distributed checkpoints reads what a program has saved. Needs torch."""
+    import torch as t
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+
+    for ranks in (1, 2, 4):
+        r = b.run(ranks, b.args.example, "save", f"step_{ranks}")
+        check(r.returncode == 0, r.stderr)
+        state = {"up.weight": t.zeros(37, 19), "down.weight": t.zeros(21, 53), "norm.weight": t.zeros(1, 29)}
+        dcp.load(state, storage_reader=HuggingFaceStorageReader(b.path(f"step_{ranks}")), no_dist=True)
+        for name, value in state.items():
+            want = t.arange(value.numel(), dtype=t.float32)
+            check(t.equal(value.flatten(), want), f"{name}, saved by {ranks}: torch reads something else")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("theme", choices=("commands", "faults", "kills", "checkpoint"))
+    parser.add_argument("theme", choices=("commands", "faults", "kills", "checkpoint", "torch"))
     for name in ("mpirun", "tool", "mpi-tool", "example"):
         parser.add_argument(f"--{name}", required=True)
     args = parser.parse_args()
