@@ -37,6 +37,7 @@ class Proxy:
         self.handshake = handshake
         self.down = 0
         self.port = 0
+        self.tasks: set[asyncio.Task] = set()  # a loop alone keeps no task alive
         self.ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True).start()
         self.ready.wait()
@@ -90,6 +91,9 @@ class Proxy:
 
     async def client(self, reader, writer) -> None:
         begun = time.monotonic()
+        own = asyncio.current_task()
+        self.tasks.add(own)
+        own.add_done_callback(self.tasks.discard)
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target, limit=4 * CHUNK)
         first = begun + (self.rtt * 1.5 if self.handshake else 0.0)
         await asyncio.gather(

@@ -78,6 +78,7 @@ class Bench:
         self.place = Place(self.tmp)
         self.nginx = test_nginx.Nginx(self.place)
         self.port = int(self.nginx.plain.rsplit(":", 1)[1])
+        self.tls = int(self.nginx.tls.rsplit(":", 1)[1])
         self.rows: list[dict[str, object]] = []
 
     def probe(self, *args: str) -> dict:
@@ -93,21 +94,27 @@ class Bench:
         print(json.dumps(self.rows[-1]), file=sys.stderr, flush=True)
 
     def headers(self) -> None:
-        for each, kind in ((20, "short headers"), (900, "headers of 86 KB")):
+        """Wall time in round trips, by one process that opens the model twice: the second time its connections are
+        there; the first time each costs a round trip to connect (and one more for TLS)."""
+        for each, headers in ((20, "short headers"), (900, "headers of 86 KB")):
             folder = os.path.join(self.place.files, "m%d" % each)
             header = model(folder, 20, each)
             index = os.path.getsize(os.path.join(folder, "model.safetensors.index.json"))
-            for handshake in (False, True):
-                proxy = Proxy(self.port, RTT, LINK, handshake=handshake)
+            for kind, port in (("http, a connection for each shard", self.port), ("https, HTTP/2 on one", self.tls)):
+                proxy = Proxy(port, RTT, LINK)
                 url = "%s/m%d/model.safetensors.index.json" % (proxy.url, each)
-                runs = [self.probe("open", url) for _ in range(self.repeat)]
-                ms = statistics.median(r["ms"] for r in runs)
+                if port == self.tls:
+                    url = url.replace("http:", "https:")
+                runs = [self.probe("ca_file=" + self.nginx.cert, "again", url) for _ in range(self.repeat)]
+                there = statistics.median(r["again_ms"] for r in runs)
+                first = statistics.median(r["ms"] - r["again_ms"] for r in runs)
                 self.row(
-                    "open 20 shards, %s%s" % (kind, ", connecting takes a round trip too" if handshake else ""),
-                    ms=ms,
-                    round_trips=ms / (RTT * 1e3),
-                    requests=runs[0]["requests"],
-                    bytes=runs[0]["bytes"],
+                    "open 20 shards, %s, %s" % (headers, kind),
+                    ms=there,
+                    round_trips=there / (RTT * 1e3),
+                    with_connecting=first / (RTT * 1e3),
+                    requests=runs[0]["requests"] // 2,
+                    bytes=runs[0]["bytes"] // 2,
                     most_bytes=header + index + 20 * 100000,
                 )
 

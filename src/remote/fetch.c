@@ -9,7 +9,7 @@
 #include <sft/digest.h>
 #include <string.h>
 
-enum { LOCAL_STEP = 4 << 20, PARTS_EACH = 1 };
+enum { LOCAL_STEP = 4 << 20 };
 
 typedef struct span {
     const sft_source *source;
@@ -264,10 +264,7 @@ typedef struct todo {
     size_t count;
     size_t room;
     size_t sink_room;
-    uint64_t left;  /* bytes not yet shared out */
-    uint64_t steps; /* a get takes left / steps */
-    uint64_t begun; /* gets that have their size: the first `steps` of them share 3/4 */
-    uint64_t long_part;
+    uint64_t part; /* bytes of a get; 0: as long as it can be */
 } todo;
 
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
@@ -291,15 +288,6 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
     return status;
 }
 
-/* One long part for each connection, for every further request costs it a round trip; then shorter
- * and shorter ones, so that all end together though some are slower; whole blocks, so that a kill
- * loses less. */
-static uint64_t part_size(todo *t) {
-    const uint64_t wanted = t->begun++ < t->steps ? t->long_part : t->left / t->steps;
-    const uint64_t part = wanted / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
-    return t->steps == 1 ? UINT64_MAX : part > SFT__STAGE_BLOCK ? part : SFT__STAGE_BLOCK;
-}
-
 /* Bytes [begin, end) of the file, all from one span. */
 static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t begin,
                            uint64_t end, sft_error *err) {
@@ -307,8 +295,8 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
         return copy_local(w, f, s, begin, end, err);
     }
     while (begin < end) {
-        const uint64_t part = part_size(t);
-        const uint64_t n = end - begin < part ? end - begin : part;
+        const bool rest = t->part == 0 || end - begin < t->part + SFT__STAGE_BLOCK;
+        const uint64_t n = rest ? end - begin : t->part;
         if (!sft__grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
             !sft__grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
             return sft__no_memory(err, (t->count + 1) * sizeof *t->gets);
@@ -318,9 +306,9 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
                                        .offset = s->from + (begin - s->to),
                                        .size = n,
                                        .bulk = n >= SFT__STAGE_BLOCK,
+                                       .share = true,
                                        .put = sink_put};
         t->count++;
-        t->left -= n < t->left ? n : t->left;
         begin += n;
     }
     return SFT_OK;
@@ -350,9 +338,10 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
 static sft_status gather(work *w, todo *t, sft_error *err) {
     const uint32_t connections = w->remote->settings.o.connections;
 
-    t->left = w->total - w->done;
-    t->steps = connections == 1 ? 1 : (uint64_t)connections * PARTS_EACH;
-    t->long_part = t->left / 4 * 3 / t->steps;
+    /* One part for each connection, for every further request costs it a round trip; who is ready
+     * early takes over from the slowest (share). Whole blocks, so that a kill loses less. */
+    t->part = (w->total - w->done) / connections / SFT__STAGE_BLOCK * SFT__STAGE_BLOCK;
+    t->part = connections == 1 ? 0 : t->part > SFT__STAGE_BLOCK ? t->part : SFT__STAGE_BLOCK;
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {

@@ -108,6 +108,8 @@ typedef struct sft__get {
     uint64_t size;
     bool first; /* the object is not known yet; it may be shorter than offset + size */
     bool bulk;  /* long: a connection of its own rather than a part of one */
+    bool share; /* may be cut in two for a connection that has nothing to do: `size` then becomes
+                 * less, and a copy of this get brings the rest; `ended` must be NULL */
     /* NULL: all from offset on. Else what of it is wanted: ascending, with gaps between them, the
      * first beginning at offset, the last ending at offset + size. Asked for in one request where
      * the server serves such, otherwise run by run with the small gaps. */

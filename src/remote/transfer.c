@@ -12,7 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPARE_MAX = 64, HEAD_MAX = 64 << 10, POLL_MS = 50, PROGRESS = 256 << 10 };
+enum {
+    SPARE_MAX = 64,
+    HEAD_MAX = 64 << 10,
+    POLL_MS = 50,
+    PROGRESS = 256 << 10,
+    HALVES = 256,
+    CUT_MIN = 4 << 20, /* less is not worth another request */
+    CUT_STEP = 1 << 20
+};
 
 struct sft__lane {
     sft__lane *next;
@@ -33,6 +41,8 @@ typedef struct batch {
     sft__exchange *exchanges; /* slots */
     size_t slots;
     size_t busy;
+    sft__get *halves; /* back halves of gets that were cut in two, or NULL */
+    size_t half_count;
     bool stop; /* begin nothing more */
     sft_status stop_status;
 } batch;
@@ -450,6 +460,37 @@ static sft__exchange *free_slot(batch *b) {
     return NULL;
 }
 
+/* With nothing more to begin, a connection would be idle while others have much to do: the back
+ * half of what the busiest has left becomes a get of its own. The server goes on sending that half
+ * to the first, too, which cuts it off. */
+static void cut_in_two(batch *b) {
+    sft__exchange *most = NULL;
+    uint64_t left = CUT_MIN;
+
+    for (size_t i = 0; i < b->slots; i++) {
+        sft__exchange *x = &b->exchanges[i];
+        /* not while it waits for an answer, which is judged by what was asked for */
+        if (x->get != NULL && x->get->share && x->body && x->verdict == SFT__TAKE &&
+            x->get->offset + x->get->size - x->at > left) {
+            most = x;
+            left = x->get->offset + x->get->size - x->at;
+        }
+    }
+    if (most == NULL || b->half_count == HALVES) {
+        return;
+    }
+    sft__get *get = most->get;
+    sft__get *half = &b->halves[b->half_count++];
+    const uint64_t end = get->offset + get->size;
+    const uint64_t middle = end - left / 2 / CUT_STEP * CUT_STEP; /* at least CUT_STEP less */
+    *half = *get;
+    half->offset = middle;
+    half->size = end - middle;
+    get->size = middle - get->offset;
+    most->stop = middle;
+    exchange_begin(b, free_slot(b), half);
+}
+
 /* Ends what stalls, wakes what has waited; returns how long nothing of the kind will happen. */
 static int look_after(batch *b) {
     const sft_remote_options *o = &b->remote->settings.o;
@@ -512,6 +553,10 @@ static void run(batch *b) {
         while (may_begin(b)) {
             exchange_begin(b, free_slot(b), &b->gets[b->next++]);
         }
+        if (b->halves != NULL && b->next == b->count && b->busy > 0 && b->busy < b->slots &&
+            !b->stop) {
+            cut_in_two(b);
+        }
         atomic_fetch_add_explicit(&b->remote->active, (unsigned)(b->busy - before),
                                   memory_order_relaxed);
         before = b->busy;
@@ -552,8 +597,8 @@ static void end_rest(batch *b) {
 /* Those that failed by themselves come before those that were stopped because of them. */
 static sft_status result(const batch *b, sft_error *err) {
     const sft__get *worst = NULL;
-    for (size_t i = 0; i < b->count; i++) {
-        const sft__get *get = &b->gets[i];
+    for (size_t i = 0; i < b->count + b->half_count; i++) {
+        const sft__get *get = i < b->count ? &b->gets[i] : &b->halves[i - b->count];
         if (get->status != SFT_OK && (worst == NULL || (worst->status == SFT_E_CANCELLED &&
                                                         get->status != SFT_E_CANCELLED))) {
             worst = get;
@@ -578,15 +623,21 @@ sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_
     b.most = most != 0 ? most : remote->settings.o.connections;
     b.slots = b.most < count ? b.most : count;
     b.exchanges = sft__alloc_zero(remote->allocator, b.slots * sizeof *b.exchanges);
+    if (b.slots > 1 && gets[0].share) { /* without memory for them it goes on without */
+        b.halves = sft__alloc_array(remote->allocator, HALVES, sizeof *b.halves);
+    }
     b.lane = b.exchanges != NULL ? lane_take(remote) : NULL;
     if (b.lane == NULL) {
         sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
+        sft__free(remote->allocator, b.halves, b.halves != NULL ? HALVES * sizeof *b.halves : 0);
         end_rest(&b);
         return sft__no_memory(err, sizeof *b.exchanges);
     }
     run(&b);
     end_rest(&b);
     lane_give(remote, b.lane);
+    const sft_status status = result(&b, err);
     sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
-    return result(&b, err);
+    sft__free(remote->allocator, b.halves, b.halves != NULL ? HALVES * sizeof *b.halves : 0);
+    return status;
 }

@@ -15,6 +15,7 @@
     /if-range/FILE      as ok, and refuses requests without If-Range after the first (for tests of pinning)
     /no-etag/FILE       neither ETag nor Last-Modified          /weak/FILE     a weak ETag
     /multi-HOW/FILE     one range as it should be; several: see Handler.several
+    /uneven/FILE        long answers: the 1st at 4 MB a second, others at 40
     /auth/FILE          401 unless Authorization: Bearer good   /s3/BUCKET/KEY AWS signature 4 checked
     /lfs/FILE           302 to OTHER/ok/FILE with X-Linked-Etag and X-Repo-Commit, as the hub does
 
@@ -221,18 +222,21 @@ class Handler(BaseHTTPRequestHandler):
             fields["Content-Type"] = "multipart/byteranges; boundary=x"
         short = how == "short" or (how == "short-once" and nth == 1)
         self.head(206, {**fields, "Content-Length": str(len(body))})
-        self.send(body[: len(body) // 2] if short else body)
+        rate = self.state.rate
+        if how == "uneven" and len(body) > 1 << 20:
+            rate = 4e6 if self.state.count("uneven") == 1 else 40e6
+        self.send(body[: len(body) // 2] if short else body, rate)
         if short:
             self.close_connection = True
 
-    def send(self, body: memoryview) -> None:
-        if self.state.rate == 0.0:
+    def send(self, body: memoryview, rate: float) -> None:
+        if rate == 0.0:
             self.wfile.write(body)
             return
         begun = time.monotonic()
         for at in range(0, len(body), 65536):
             self.wfile.write(body[at : at + 65536])
-            ahead = at / self.state.rate - (time.monotonic() - begun) if self.state.rate else 0.0
+            ahead = at / rate - (time.monotonic() - begun)
             time.sleep(max(0.0, ahead))
 
     def slowly(self, data: bytes) -> None:

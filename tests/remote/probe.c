@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * tests/remote/probe.c - the library from the command line, for the tests in Python:
- *     probe [NAME=VALUE...] open|hash|load|fetch|read URL [FOLDER | OFFSET:SIZE ...]
+ *     probe [NAME=VALUE...] open|again|hash|load|fetch|read URL [FOLDER | OFFSET:SIZE ...]
  * Prints one JSON object: the status, what was found, what was counted, the time. Options by their
  * names in sft_remote_options; env=1, http=1, offline=1, nohub=1 are its flags; threads=N makes a
  * pool; keep=TEXT selects the tensors whose names hold it (fetch).
@@ -208,6 +208,12 @@ static sft_status with_catalog(const probe *p, sft_error *err) {
     limits.header_bytes = p->header_bytes;
     open.limits = &limits;
     sft_status status = sft_remote_open(&c, p->remote, p->url, &open, err);
+    if (status == SFT_OK && strcmp(p->verb, "again") == 0) { /* the connections are there now */
+        const double begun = now();
+        sft_catalog_close(c);
+        status = sft_remote_open(&c, p->remote, p->url, &open, err);
+        (void)printf(", \"again_ms\": %.1f", now() - begun);
+    }
     if (status != SFT_OK) {
         return status;
     }

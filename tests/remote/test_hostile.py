@@ -476,6 +476,23 @@ def fetched(t: harness.Tests) -> None:
         t.check(kind + " publishes nothing", all(n.startswith(".") for n in there), there)
 
 
+def uneven(t: harness.Tests) -> None:
+    """One connection of four is ten times slower: the others take over what it has left."""
+    base = start(t)
+    t.put("uneven.safetensors", harness.tensors_file({"a": harness.noise(64 << 20, 11)}))
+    t.probe("open", base + "/ok/uneven.safetensors")  # the server has read the file
+    out = os.path.join(t.tmp, "uneven")
+    t.forget()
+    got = t.probe("connections=4", "fetch", base + "/uneven/uneven.safetensors", out)
+    t.equal("uneven", (got["status"], got["retries"]), ("SFT_OK", 0))
+    t.equal("uneven", harness.sha256(os.path.join(out, "uneven.safetensors")),
+            harness.sha256(os.path.join(t.files, "uneven.safetensors")))
+    log = [e["range"][6:].split("-") for e in t.logged()[1:]]
+    first = max((int(b) - int(a) + 1 for a, b in log), default=0)
+    t.check("the slow one is helped", len(log) > 4 and got["ms"] < first / 4e6 * 1e3 * 0.8, (got["ms"], log))
+    t.check("little comes twice", got["bytes"] < (64 << 20) * 1.3, got["bytes"])
+
+
 def killed(t: harness.Tests) -> None:
     """Fifty kills at moments of chance, and some damage meanwhile; then it ends, and the bytes are equal."""
     server = hostile_server.start(t.files, t.log, "a")
@@ -534,5 +551,5 @@ if __name__ == "__main__":
     tests = harness.Tests()
     sys.exit(
         tests.run(misbehaviour, several, refused_urls, shard_names, credentials, pinned, boundaries, caches, hub_cache,
-                  environment, s3, tls, fetched, killed, allocations)
+                  environment, s3, tls, fetched, uneven, killed, allocations)
     )

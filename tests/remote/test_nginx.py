@@ -35,7 +35,8 @@ http {{
     location /busy/ {{ return 503; }}
     location /away/ {{ rewrite ^/away/(.*)$ http://127.0.0.1:{plain}/$1 redirect; }}
   }}
-  server {{ listen 127.0.0.1:{tls} ssl http2; root {root}; ssl_certificate {cert}; ssl_certificate_key {key}; }}
+  server {{ listen 127.0.0.1:{tls} ssl http2; root {root}; ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_certificate {cert}; ssl_certificate_key {key}; }}
 }}
 """
 
