@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import statistics
 import struct
@@ -174,23 +175,34 @@ class Bench:
                      over=got - 65536 - part, one_round_trip=worth, requests=requests, s=time.monotonic() - begun)
 
     def starts(self) -> None:
-        path = os.path.join(self.place.files, "m20", "model-00001-of-00020.safetensors")
+        path = os.path.join(self.place.files, "local.safetensors")
+        write_file(path, [("layers.%d.weight" % i, [16, 16], 1024) for i in range(20)])
         tool = os.path.join(self.build, "safetensors")
         hidden = os.path.join(self.build, "libsafetensors-remote.so.0")
 
+        decoy = hidden + ".decoy"
+        with open(decoy, "wb"):
+            pass
         times: dict[bool, list[float]] = {True: [], False: []}
-        for nth in range(600):  # in turn, so that both meet the same machine
-            there = nth % 2 == 0
-            if not there:
-                os.rename(hidden, hidden + ".away")
+        calls: dict[bool, int] = {}
+        rng = random.Random(1)
+        for nth in range(602):  # mixed, so that both meet the same machine
+            there = nth % 2 == 0 if nth < 2 else rng.random() < 0.5
+            moved = decoy if there else hidden  # a file is renamed before every run
+            os.rename(moved, moved + ".away")
+            if nth < 2:  # what it asks of the system, which no other work disturbs
+                log = os.path.join(self.tmp, "strace")
+                subprocess.run(["strace", "-f", "-o", log, tool, "ls", path], stdout=subprocess.DEVNULL, check=True)
+                with open(log, encoding="utf-8", errors="replace") as f:
+                    calls[there] = len(f.readlines())
             begun = time.perf_counter()
             subprocess.run([tool, "ls", path], stdout=subprocess.DEVNULL, check=True)
             times[there].append(time.perf_counter() - begun)
-            if not there:
-                os.rename(hidden + ".away", hidden)
-        there_ms, away_ms = (statistics.median(times[k]) * 1e3 for k in (True, False))
+            os.rename(moved + ".away", moved)
+        os.remove(decoy)
+        there_ms, away_ms = (statistics.quantiles(times[k], n=4)[0] * 1e3 for k in (True, False))
         self.row("ls of a local file", with_wing_ms=there_ms, without_wing_ms=away_ms,
-                 ratio=away_ms / there_ms)
+                 ratio=away_ms / there_ms, system_calls=calls[True], system_calls_without=calls[False])
 
 
 def main() -> int:

@@ -5,22 +5,25 @@
  *
  * Caveats first.
  *  - What is open is pinned to the version met first (ETag, else Last-Modified, and the size): a
- * file that changes at the server is SFT_E_CHANGED at the next read. A server that sends neither is
- * not pinned.
+ *    file that changes at the server is SFT_E_CHANGED at the next read. A server that sends neither
+ *    is not pinned.
  *  - A server that ignores ranges serves what begins within `whole_bytes` of the file's start, no
- * more.
+ *    more.
  *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
- * again (SFT_REMOTE_NO_HUB_CACHE asks always).
+ *    again (SFT_REMOTE_NO_HUB_CACHE asks always).
+ *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
+ *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
  *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
- * https to http, nor to anything but these two; another host never sees a credential.
+ *    https to http, nor to anything but these two; another host never sees a credential.
  *  - Names in error messages leave out the query of a URL, which may be a secret.
  *
  * URLs:
- *     https://host/path                      http:// only to this machine, unless
- * SFT_REMOTE_ALLOW_HTTP hf://[models/]ORG/REPO[@REVISION][/FILE]       also hf://datasets/...,
- * hf://spaces/... s3://BUCKET/KEY Each names a .safetensors file or an *.index.json (its shards lie
- * beside it); hf://ORG/REPO alone is the model of the repository: its model.safetensors.index.json,
- * model.safetensors, or what it has of weights.
+ *  - https://host/path; http:// only to this machine, unless SFT_REMOTE_ALLOW_HTTP
+ *  - hf://[models/]ORG/REPO[@REVISION][/FILE]; also hf://datasets/..., hf://spaces/...
+ *  - s3://BUCKET/KEY
+ * Each names a .safetensors file or an *.index.json (its shards lie beside it). hf://ORG/REPO alone
+ * is the model of the repository: its model.safetensors.index.json, model.safetensors, or what it
+ * has of weights.
  *
  * Threads: a sft_remote may be used by many at once; so may sources and catalogs, as everywhere.
  * Transfers run in the calling threads: there are no others. Reads of many ranges have many
@@ -44,8 +47,7 @@ typedef struct sft_remote sft_remote;
  * variable and no file of the user's is looked at. */
 #define SFT_REMOTE_ENVIRONMENT 1u
 #define SFT_REMOTE_ALLOW_HTTP  2u /* http:// to any host */
-#define SFT_REMOTE_OFFLINE     4u /* hf:// from the local cache alone; everything else is SFT_E_HTTP \
-                                   */
+#define SFT_REMOTE_OFFLINE     4u /* hf:// from the local cache; all else is SFT_E_HTTP */
 #define SFT_REMOTE_NO_HUB_CACHE 8u /* do not look into the local Hugging Face cache */
 
 typedef struct sft_remote_options {
@@ -54,9 +56,8 @@ typedef struct sft_remote_options {
     const char *hf_endpoint;        /* default https://huggingface.co */
     const char *hf_token;           /* sent to the endpoint's scheme, host and port alone */
     const char *hf_cache;           /* folder of models--ORG--REPO; default: none */
-    const char
-        *s3_endpoint;      /* default https://s3.REGION.amazonaws.com, bucket in the host's name */
-    const char *s3_region; /* default us-east-1 */
+    const char *s3_endpoint;   /* default https://BUCKET.s3.REGION.amazonaws.com */
+    const char *s3_region;     /* default us-east-1 */
     const char *s3_access_key; /* NULL: requests are not signed */
     const char *s3_secret_key;
     const char *s3_session_token;

@@ -3,12 +3,16 @@
  * remote/judge.c - what an answer means, before a byte of its body is taken. Nothing here sends or
  * waits.
  *
- *   206  exactly from the byte that was asked for, not beyond the last one, of the known size and
- * version, not encoded, in one part: taken. Shorter than asked: taken, the rest is asked for again.
- *   200  the whole file: taken while what is wanted lies within the budget from its start.
- *   3xx  followed if allowed.  408 425 429 500 502 503 504  tried again.  416  an empty file, or a
- * fault. 401 403 404 410 at an address that a redirect gave earlier: asked once more at the
- * object's own. everything else is the end.
+ *  - 206: exactly from the byte that was asked for, not beyond the last one, of the known size and
+ *    version, not encoded, in one part: taken. Shorter than asked: taken, the rest is asked for
+ *    again. In parts, if several ranges were asked for: taken, each part judged as it comes.
+ *  - 200, the whole file: taken while what is wanted lies within the budget from its start.
+ *  - 3xx: followed if allowed.
+ *  - 408 425 429 500 502 503 504: tried again.
+ *  - 416: an empty file, or a fault.
+ *  - 401 403 404 410 at an address that a redirect gave earlier: once more at the object's own.
+ *  - Whatever else comes when several ranges were asked for: one at a time from then on.
+ *  - Everything else is the end.
  */
 #include "base/checked.h"
 #include "remote/transfer.h"

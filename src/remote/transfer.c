@@ -460,6 +460,11 @@ static sft__exchange *free_slot(batch *b) {
     return NULL;
 }
 
+static bool may_cut(const batch *b) {
+    return b->halves != NULL && b->next == b->count && b->busy > 0 && b->busy < b->slots &&
+           !b->stop && atomic_load_explicit(&b->remote->active, memory_order_relaxed) < b->most;
+}
+
 /* With nothing more to begin, a connection would be idle while others have much to do: the back
  * half of what the busiest has left becomes a get of its own. The server goes on sending that half
  * to the first, too, which cuts it off. */
@@ -553,8 +558,7 @@ static void run(batch *b) {
         while (may_begin(b)) {
             exchange_begin(b, free_slot(b), &b->gets[b->next++]);
         }
-        if (b->halves != NULL && b->next == b->count && b->busy > 0 && b->busy < b->slots &&
-            !b->stop) {
+        if (may_cut(b)) {
             cut_in_two(b);
         }
         atomic_fetch_add_explicit(&b->remote->active, (unsigned)(b->busy - before),

@@ -16,4 +16,4 @@ export TSAN_OPTIONS=halt_on_error=1:exitcode=66
 setarch -R python3 tests/remote/test_nginx.py --probe "$work/tests/remote/remote_probe" --tool "$tool" \
     data threads misbehaving
 setarch -R python3 tests/remote/test_hostile.py --probe "$work/tests/remote/remote_probe" --tool "$tool" \
-    misbehaviour pinned caches fetched s3 tls
+    misbehaviour several pinned caches fetched uneven s3 tls
