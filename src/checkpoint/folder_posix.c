@@ -16,6 +16,17 @@ bool sft__ck_is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+sft_status sft__ck_look(const char *path, bool *folder, sft_error *err) {
+    struct stat st;
+    *folder = stat(path, &st) == 0;
+    if (*folder) {
+        *folder = S_ISDIR(st.st_mode);
+    } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at \"%.200s\"", path);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_error *err) {
     DIR *const d = opendir(folder);
     sft_status status = SFT_OK;

@@ -28,6 +28,14 @@ bool sft__ck_is_folder(const char *path) {
     return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
 }
 
+sft_status sft__ck_look(const char *path, bool *folder, sft_error *err) {
+    *folder = sft__ck_is_folder(path);
+    if (!*folder && GetLastError() == ERROR_ACCESS_DENIED) {
+        return sft__fail(err, SFT_E_IO, "cannot look at \"%.200s\": access is denied", path);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_error *err) {
     WIN32_FIND_DATAW found;
     wchar_t wide[4096];

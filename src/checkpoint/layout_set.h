@@ -126,5 +126,7 @@ bool sft__lset_module(const char *module, size_t module_len, const char *name, s
 typedef sft_status (*sft__ck_visit)(void *ctx, const char *name, size_t len, sft_error *err);
 sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_error *err);
 bool sft__ck_is_folder(const char *path);
+/* The same where a wrong answer would leave something out: SFT_E_IO if it cannot be told. */
+sft_status sft__ck_look(const char *path, bool *folder, sft_error *err);
 
 #endif

@@ -111,7 +111,11 @@ static sft_status collect(folders *f, sft_error *err) {
         memset(one, 0, sizeof *one);
         one->rank = rank;
         status = sft__space_path(f->c, f->c->folder, names.list[i], &one->folder, err);
-        if (status == SFT_OK && sft__ck_is_folder(one->folder)) {
+        bool folder = false;
+        if (status == SFT_OK) {
+            status = sft__ck_look(one->folder, &folder, err);
+        }
+        if (folder) {
             status = choose(f->c, one, err);
         }
     }
