@@ -59,9 +59,11 @@ static sft_status source_index(sft__assembly *a, size_t which, uint32_t source, 
         sft_file file;
         SFT_TRY(lend(a, s, slot));
         sft_zero(&file, sizeof file);
-        for (size_t i = 0; i < sft_catalog_file_count(a->catalogs[which]); i++) {
-            if (sft_catalog_file_at(a->catalogs[which], i)->source == source) {
-                file = *sft_catalog_file_at(a->catalogs[which], i);
+        const size_t files = sft_catalog_file_count(a->catalogs[which]);
+        for (size_t i = 0; i < files; i++) { /* most files have the number of their source */
+            const sft_file *const f = sft_catalog_file_at(a->catalogs[which], (source + i) % files);
+            if (f->source == source) {
+                file = *f;
                 break;
             }
         }
@@ -208,37 +210,48 @@ static void place_strided(const sft_tensor *t, const sft_piece *p, const uint64_
     out->strides = (const int64_t *)(const void *)stride;
 }
 
-/* Pieces [*first, *end) are those that can have rows of [from, from + count). */
-static void rows_of(const sft_tensor *t, uint64_t from, uint64_t count, uint32_t *first, uint32_t *end) {
+/* Where piece i ends (or begins) along the first dimension. */
+static uint64_t row_of(const sft_tensor *t, uint32_t i, bool end) {
+    const sft_piece *const p = &t->pieces[i];
+    const uint64_t start = p->start != NULL ? p->start[0] : 0;
+    return !end ? start : start + (p->count != NULL ? p->count[0] : t->shape[0]);
+}
+
+/* The first piece that ends behind (or begins at or behind) `row`, of pieces whose rows ascend. Sought from
+ * `guess` on in growing steps: parts that are equal, or neighbours, are found at once. */
+static uint32_t seek(const sft_tensor *t, uint64_t row, bool end, uint32_t guess) {
     uint32_t low = 0;
     uint32_t high = t->piece_count;
+    uint32_t step = 1;
+    while (low < high) {
+        const uint32_t at = guess < low ? low : guess >= high ? high - 1 : guess;
+        const uint64_t there = row_of(t, at, end);
+        const bool reached = end ? there > row : there >= row;
+        if (reached) {
+            high = at;
+            guess = at > step ? at - step : 0;
+        } else {
+            low = at + 1;
+            guess = at < UINT32_MAX - step ? at + step : UINT32_MAX;
+        }
+        step = step < UINT32_MAX / 2 ? 2 * step : step;
+        if (low != 0 && high != t->piece_count) { /* between two that were seen: halve */
+            guess = low + (high - low) / 2;
+        }
+    }
+    return low;
+}
+
+/* Pieces [*first, *end) are those that can have rows of [from, from + count). */
+static void rows_of(const sft_tensor *t, uint64_t from, uint64_t count, uint32_t *first, uint32_t *end) {
     *first = 0;
     *end = t->piece_count;
-    if ((t->flags & SFT_TENSOR_ASCENDING) == 0) {
+    if ((t->flags & SFT_TENSOR_ASCENDING) == 0 || t->piece_count < 2) {
         return;
     }
-    while (low < high) { /* the first that ends behind `from` */
-        const uint32_t mid = low + (high - low) / 2;
-        const sft_piece *const p = &t->pieces[mid];
-        const uint64_t start = p->start != NULL ? p->start[0] : 0;
-        if (start + (p->count != NULL ? p->count[0] : t->shape[0]) > from) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
-    }
-    *first = low;
-    high = t->piece_count;
-    while (low < high) { /* the first that begins behind the last row */
-        const uint32_t mid = low + (high - low) / 2;
-        const sft_piece *const p = &t->pieces[mid];
-        if ((p->start != NULL ? p->start[0] : 0) >= from + count) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
-    }
-    *end = low;
+    const double part = t->shape[0] != 0 ? (double)from / (double)t->shape[0] : 0;
+    *first = seek(t, from, true, (uint32_t)(part * t->piece_count));
+    *end = seek(t, from + count, false, *first);
 }
 
 sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,

@@ -146,6 +146,8 @@ static sft_status keep_metadata(sft_job *job, sft__job_file *f, const sft_job_fi
 
 /* ---------------------------------------------------------------- sources */
 
+enum { MOST_DESCRIPTORS = 1 << 24 };
+
 static bool same_source(const sft_source *a, const sft_source *b) {
     const int fd = sft_source_descriptor(a);
     const void *x = NULL;
@@ -185,16 +187,47 @@ static sft_status look_at(const sft_source *source, sft__job_source *s, sft_erro
     return SFT_OK;
 }
 
-/* Catalogs that are parts of one whole lend the same sources in about the same order: the guess is
- * mostly right. */
-sft_status sft__job_add_source(sft_job *job, const sft_source *source, uint32_t *index,
-                               sft_error *err) {
+/* The number of a source that is known; of one without a descriptor by looking at all. Catalogs
+ * that are parts of one whole lend the same sources in about the same order: the guess is mostly
+ * right. */
+static bool is_known(const sft_job *job, const sft_source *source, uint32_t *index) {
+    const int fd = sft_source_descriptor(source);
+    if (fd >= 0 && fd < MOST_DESCRIPTORS) {
+        const bool known = (size_t)fd < job->descriptor_room && job->by_descriptor[fd] != 0;
+        *index = known ? job->by_descriptor[fd] - 1 : *index;
+        return known;
+    }
     for (size_t i = 0; i < job->source_count; i++) {
         const size_t guess = (*index + i) % job->source_count;
         if (same_source(job->sources[guess].source, source)) {
             *index = (uint32_t)guess;
-            return SFT_OK;
+            return true;
         }
+    }
+    return false;
+}
+
+static sft_status note_descriptor(sft_job *job, const sft_source *source, uint32_t number,
+                                  sft_error *err) {
+    const int fd = sft_source_descriptor(source);
+    const size_t before = job->descriptor_room;
+    if (fd < 0 || fd >= MOST_DESCRIPTORS) {
+        return SFT_OK;
+    }
+    if (!sft__grow(job->allocator, &job->by_descriptor, &job->descriptor_room, (size_t)fd + 1,
+                   sizeof *job->by_descriptor)) {
+        return sft__fail_nomem(err, ((size_t)fd + 1) * sizeof *job->by_descriptor);
+    }
+    memset(job->by_descriptor + before, 0,
+           (job->descriptor_room - before) * sizeof *job->by_descriptor);
+    job->by_descriptor[fd] = number + 1;
+    return SFT_OK;
+}
+
+sft_status sft__job_add_source(sft_job *job, const sft_source *source, uint32_t *index,
+                               sft_error *err) {
+    if (is_known(job, source, index)) {
+        return SFT_OK;
     }
     if (!sft__grow(job->allocator, &job->sources, &job->source_room, job->source_count + 1,
                    sizeof *job->sources) ||
@@ -205,7 +238,7 @@ sft_status sft__job_add_source(sft_job *job, const sft_source *source, uint32_t 
     SFT_TRY(look_at(source, &job->sources[job->source_count], err));
     job->stamps[job->source_count] = 0;
     *index = (uint32_t)job->source_count++;
-    return SFT_OK;
+    return note_descriptor(job, source, *index, err);
 }
 
 static sft_status take_sources(sft_job *job, size_t file, sft_error *err) {
@@ -411,6 +444,7 @@ void sft_job_free(sft_job *job) {
         sft__free(a, job->texts, (job->text_count + 1) * sizeof *job->texts);
     }
     sft__free(a, job->sources, job->source_room * sizeof *job->sources);
+    sft__free(a, job->by_descriptor, job->descriptor_room * sizeof *job->by_descriptor);
     sft__free(a, job->stamps, job->stamp_room * sizeof *job->stamps);
     sft__free(a, job->source_index, job->source_index_room * sizeof *job->source_index);
     sft__free(a, job->runs, job->run_room * sizeof *job->runs);

@@ -148,6 +148,8 @@ struct sft_job {
     sft__job_source *sources;
     size_t source_count;
     size_t source_room;
+    uint32_t *by_descriptor; /* number of a source + 1; 0: none */
+    size_t descriptor_room;
     uint32_t *source_index; /* of every catalog's sources: their numbers here */
     size_t source_index_count;
     size_t source_index_room;
