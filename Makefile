@@ -15,8 +15,8 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
-        sanitize valgrind coverage bench bench-full bench-import bench-checkpoint fuzz install uninstall amalgamation format clean \
-        distclean help
+        sanitize valgrind coverage bench bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
+        amalgamation format clean distclean help
 
 build: ## build the library, the tool and the tests
 	@scripts/bootstrap.sh build
@@ -83,6 +83,12 @@ bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (M
 	@python3 bench/checkpoint_speed.py --tool build/safetensors -o build/checkpoint_speed.json; speed=$$?; \
 	    build/python-env/bin/python bench/checkpoint_peers.py --tool build/safetensors -o build/checkpoint_peers.json \
 	    $${MINDSPORE_PYTHON:+--mindspore "$$MINDSPORE_PYTHON"} && exit $$speed
+
+bench-planner: ## how long plans of thousands of ranks take, and what memory
+	@scripts/bootstrap.sh bench
+	@mkdir -p build && $(CONFIGURE)
+	@$(NINJA) --quiet safetensors
+	@python3 bench/planner_speed.py --tool $(BUILD)/safetensors
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz
