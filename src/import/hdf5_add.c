@@ -202,6 +202,26 @@ static void unmask_edges(adding *a) {
     }
 }
 
+/* Decodes all chunks: to read is to compare. In a scan what is wrong is a finding. */
+static sft_status read_all(adding *a, const sft_source *chunks, sft_error *err) {
+    sft__h5 *h = a->h;
+    sft_error why;
+    uint32_t sum; /* of no use */
+
+    memset(&why, 0, sizeof why);
+    const sft_status status =
+        sft__source_crc32(chunks, 0, sft_source_size(chunks), &sum, h->job->allocator, &why);
+    if (h->job->scanning && (status == SFT_E_SCHEMA || status == SFT_E_MISMATCH)) {
+        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->d->name,
+                         a->d->name_len, "hdf5-chunk", why.offset, "%s", why.message);
+        return SFT_OK;
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
 /* Where the chunks lie: in the file itself, or decoded and turned round in a source of their own.
  */
 static sft_status chunk_place(adding *a, uint32_t *source, bool *decoded, sft_error *err) {
@@ -216,6 +236,9 @@ static sft_status chunk_place(adding *a, uint32_t *source, bool *decoded, sft_er
     }
     SFT_TRY(sft__h5_chunk_source(&made, h, d, &a->chunks, err));
     SFT_TRY(sft_builder_add_source(h->job->builder, made, source, err));
+    if (d->filter_count != 0 && (h->job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
+        SFT_TRY(read_all(a, made, err));
+    }
     return d->type.unit == 0 ? SFT_OK
                              : turned(a, made, 0, a->chunks.count * d->chunk_bytes, source, err);
 }
