@@ -11,7 +11,7 @@
 #include "import/hdf5.h"
 #include <zlib.h>
 
-enum { DEFLATE = 1, SHUFFLE = 2, FLETCHER = 3, SLOTS = 16, KEPT = 8 << 20, RATIO_MAX = 1032 };
+enum { DEFLATE = 1, SHUFFLE = 2, FLETCHER = 3, SLOTS = 256, KEPT = 12 << 20, RATIO_MAX = 1032 };
 
 typedef struct slot {
     const void *owner; /* NULL: empty */
@@ -27,6 +27,7 @@ struct sft__h5_decoder {
     size_t references; /* under the lock */
     uint64_t tick;
     size_t kept; /* bytes in the slots */
+    size_t last; /* slot that was asked for last */
     slot slots[SLOTS];
     uint8_t *work[2];
     size_t room; /* of each */
@@ -261,10 +262,12 @@ static sft_status take(const chunks *c, size_t i, size_t skip, uint8_t *dst, siz
     struct sft__h5_decoder *s = c->shared;
     const uint8_t *data = NULL;
 
-    for (size_t e = 0; e < SLOTS && data == NULL; e++) {
-        if (s->slots[e].owner == c && s->slots[e].chunk == i) {
-            data = s->slots[e].data;
-            s->slots[e].used = ++s->tick;
+    for (size_t e = 0; e < SLOTS && data == NULL; e++) { /* most often the same again */
+        slot *k = &s->slots[(s->last + e) % SLOTS];
+        if (k->owner == c && k->chunk == i) {
+            data = k->data;
+            k->used = ++s->tick;
+            s->last = (s->last + e) % SLOTS;
         }
     }
     if (data == NULL) {
