@@ -16,6 +16,8 @@ typedef struct adding {
     uint64_t *numbers;
     size_t count;
     uint32_t fill;                  /* a source */
+    uint32_t along;                 /* the last dimension with several chunks */
+    bool joins;                     /* bytes of chunks next to each other in it are one box */
     int64_t strides[SFT__H5_RANK];  /* of a chunk */
     int64_t standing[SFT__H5_RANK]; /* zeros */
 } adding;
@@ -167,6 +169,46 @@ static void put_piece(adding *a, uint64_t place, uint64_t offset, uint32_t sourc
                                         .source = filled ? a->fill : source};
 }
 
+/* The dimension in which the chunk behind a chunk lies, mostly. */
+static void find_along(adding *a) {
+    const sft__h5_dataset *d = a->d;
+
+    for (uint32_t i = 0; i < d->rank; i++) {
+        a->along = a->chunks.grid[i] > 1 ? i : a->along;
+    }
+    a->joins = true;
+    for (uint32_t i = 0; i < d->rank; i++) {
+        a->joins = a->joins && (i == a->along || d->chunk[i] == (i < a->along ? 1 : d->shape[i]));
+    }
+}
+
+/* Puts the last piece and the one before it together, if they are one box and one stretch. */
+static void join(adding *a) {
+    const uint32_t rank = a->d->rank;
+
+    if (a->count < 2) {
+        return;
+    }
+    const sft_piece *p = &a->pieces[a->count - 1];
+    const sft_piece *before = &a->pieces[a->count - 2];
+    uint64_t *extent = a->numbers + (a->count - 2) * 2 * rank + rank;
+    const bool filled = p->strides == a->standing;
+    uint64_t bytes = a->d->type.size;
+    for (uint32_t i = 0; i < rank; i++) {
+        const uint64_t end = before->start[i] + (i == a->along ? extent[i] : 0);
+        if (p->start[i] != end) {
+            return;
+        }
+        bytes *= extent[i]; /* of the tensor's */
+    }
+    if (p->source != before->source || p->strides != before->strides ||
+        (!filled && (!a->joins || p->strides != NULL || p->offset != before->offset + bytes))) {
+        return;
+    }
+    extent[a->along] += p->count[a->along];
+    a->count--;
+}
+
 static sft_status piece_memory(adding *a, sft_error *err) {
     const size_t per = sizeof *a->pieces + 2 * a->d->rank * sizeof *a->numbers;
     const sft_allocator *allocator = a->h->job->allocator;
@@ -254,6 +296,7 @@ static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
         a->strides[i] = step;
         step *= (int64_t)d->chunk[i]; /* the bytes of a chunk: below 2^32 */
     }
+    find_along(a);
     SFT_TRY(chunk_place(a, &source, &decoded, err));
     if (a->chunks.count < a->chunks.total) {
         SFT_TRY(fill_source(a, err));
@@ -263,10 +306,12 @@ static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
         const sft__h5_chunk *k = &a->chunks.at[next];
         if (next == a->chunks.count || k->place != place) {
             put_piece(a, place, SFT_NO_OFFSET, 0);
+            join(a);
             continue;
         }
         SFT_TRY(note_extent(h, k->addr, k->size, err));
         put_piece(a, place, decoded ? next * d->chunk_bytes : h->base + k->addr, source);
+        join(a);
         next++;
     }
     t->pieces = a->pieces;
