@@ -88,7 +88,7 @@ def dtypes(f, rng):
     f["long " + "x" * 300] = np.ones(2, np.int8)
 
 
-def layouts(f, rng, name):
+def layouts(f, rng):
     value = rng.integers(0, 50, (23, 17)).astype("<i4")
     kinds = {
         "plain": {"chunks": (5, 4)},
@@ -104,15 +104,25 @@ def layouts(f, rng, name):
         "largest": {"chunks": (3, 4), "maxshape": (40, 30)},
     }
     for kind, options in kinds.items():
-        f.create_dataset(name + kind, data=value, **options)
-        f.create_dataset(name + kind + " big", data=value.astype(">f8"), **options)
-    sparse = f.create_dataset(name + "sparse", (40, 30), "f4", chunks=(8, 7), fillvalue=-1.5, compression="gzip")
+        f.create_dataset(kind, data=value, **options)
+        f.create_dataset(kind + " big", data=value.astype(">f8"), **options)
+    sparse = f.create_dataset("sparse", (40, 30), "f4", chunks=(8, 7), fillvalue=-1.5, compression="gzip")
     sparse[10:20, 5:9] = 3
-    sparse = f.create_dataset(name + "sparse rows", (40, 30), ">i2", chunks=(8, 7), fillvalue=770, maxshape=(None, 30))
+    sparse = f.create_dataset("sparse rows", (40, 30), ">i2", chunks=(8, 7), fillvalue=770, maxshape=(None, 30))
     sparse[31:, :] = 3
-    f.create_dataset(name + "no data", (40, 30), "f4", fillvalue=7)
-    f.create_dataset(name + "no chunks", (40, 30), "f4", chunks=(8, 7))
-    shrunk = f.create_dataset(name + "shrunk", data=value, chunks=(4, 4), maxshape=(None, None))
+    f.create_dataset("no data", (40, 30), "f4", fillvalue=7)
+    f.create_dataset("no chunks", (40, 30), "f4", chunks=(8, 7))
+    space = h5py.h5s.create_simple((11, 13))
+    for kind in ("compact", "implicit"):
+        how = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if kind == "compact":
+            how.set_layout(h5py.h5d.COMPACT)
+        else:
+            how.set_chunk((4, 5))
+            how.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        made = h5py.h5d.create(f.id, kind.encode(), h5py.h5t.IEEE_F32BE, space, how)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, rng.standard_normal((11, 13)).astype("f4"))
+    shrunk = f.create_dataset("shrunk", data=value, chunks=(4, 4), maxshape=(None, None))
     shrunk.resize((9, 30))
 
 
@@ -130,7 +140,7 @@ def write(folder, rng):
     for name, options in {"hdf5-layouts.h5": {}, "hdf5-layouts-latest.h5": {"libver": "latest"}}.items():
         path, f = new(name, **options)
         with f:
-            layouts(f, rng, "")
+            layouts(f, rng)
         record(path)
     path, f = new("hdf5-many.h5")
     with f:
@@ -165,6 +175,10 @@ def write(folder, rng):
     with f:
         f.create_dataset("fixed", (2600,), "u1", chunks=(1,), fillvalue=9)[::700] = 1
         f.create_dataset("grows", (2600,), "u1", chunks=(1,), fillvalue=9, maxshape=(None,))[1000::800] = 1
+        far = f.create_dataset("far", (150000, 2), ">i2", chunks=(1, 2), fillvalue=3, maxshape=(None, 2), compression="gzip")
+        far[100], far[140000], far[149999] = 1, 2, 4  # in blocks of three sizes, the last of them in pages
+        value = rng.integers(0, 255, (20, 20)).astype("u1")
+        f.create_dataset("tree", data=value, chunks=(1, 1), maxshape=(None, None))  # more than a node of records
     record(path)
     refused(folder)
 
