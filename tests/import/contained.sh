@@ -40,7 +40,7 @@ trace() { # name, expected status, arguments
     fi
     if grep -E '\b(open|openat|openat2|creat|mkdir|unlink|rename|link|symlink)[a-z0-9]*\(' "$name.trace" |
         grep -vE '"(/etc/ld\.so\.[a-z]+|(/usr)?/lib[^"]*\.so[^"]*|/sys/[^"]*|/proc/[^"]*)"' |
-        grep -vE "\"(\./)?(evil[a-z-]*\.(pt|onnx)|way|evil[a-z-]*\.pt/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
+        grep -vE "\"(\./)?(evil[a-z-]*\.(pt|onnx|h5)|way|evil[a-z-]*\.(pt|h5)/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
         grep -vE 'O_TMPFILE|"/proc/self/fd'; then
         echo "$name: opened what is above"
         faults=$((faults + 1))
@@ -73,6 +73,17 @@ for name in absolute up link way pipe; do
     fi
 done
 cd ..
+# HDF5 files by h5py whose data, links or sources lie in other files (/etc/hostname, other.h5).
+for name in external external-link virtual; do
+    cp "$here/fixtures/hdf5-$name.h5" "evil-$name.h5"
+    trace "scan-hdf5-$name" 1 scan "evil-$name.h5"
+    trace "ls-hdf5-$name" 1 ls "evil-$name.h5"
+    trace "convert-hdf5-$name" 0 convert "evil-$name.h5" -o "out-$name.safetensors" --allow-opaque -q --verify
+    if grep -E 'open[a-z0-9]*\(.*(hostname|other)' ./*"hdf5-$name.trace"; then
+        echo "hdf5-$name: opened what is above"
+        faults=$((faults + 1))
+    fi
+done
 [ ! -e hacked ] || { echo "it ran"; faults=$((faults + 1)); }
 echo "$faults faults"
 [ "$faults" -eq 0 ]
