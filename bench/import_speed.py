@@ -103,6 +103,22 @@ def make_columns(folder: Path, size: int) -> Path:
     return make_views(folder, 2 * size, "float32", lambda t, n: t.reshape(n, n)[:, : n // 2])
 
 
+def make_hdf5(**options) -> Callable[[Path, int], Path]:
+    def make(folder: Path, size: int) -> Path:
+        import h5py
+        import numpy
+
+        path = folder / "model.h5"
+        rng = numpy.random.default_rng(5)
+        with h5py.File(path, "w") as f:
+            for i in range(4):
+                data = rng.integers(0, 200, (size // 4 // 4096, 1024), "i4")
+                f.create_dataset(f"layer_{i}/vars/0", data=data, **options)
+        return path
+
+    return make
+
+
 def torch_pair(source: Path, target: Path) -> list[str]:
     code = ("import sys, torch; from safetensors.torch import save_file\n"
             "save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])")
@@ -118,6 +134,8 @@ ROWS = [
     Row("transposed u8", make_transposed("uint8"), 0.5),
     Row("channels last f32", make_channels_last, 0.5),
     Row("column halves f32", make_columns, 0.5),
+    Row("hdf5", make_hdf5(), 0.8),
+    Row("hdf5 chunks", make_hdf5(chunks=True), 0.0),
 ]
 
 
