@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -25,23 +26,22 @@ except ImportError:  # setuptools before 70.1
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
-# Headers of libraries that are opened when they are needed, in order.
-WINGS = {
-    "sft_cuda.h": ("dlpack", "cuda"),
-    "sft_checkpoint.h": (
-        "layout",
-        "mindspore",
-        "checkpoint",
-        "layout_set",
-        "checkpoint_open",
-        "job",
-        "checkpoint_group",
-        "names",
-        "checkpoint_api",
-    ),
-}
+# Headers of libraries that are opened when they are needed: each with all that it includes of such libraries.
+WINGS = {"sft_cuda.h": "cuda", "sft_checkpoint.h": "checkpoint_api"}
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
+
+
+def header(name: str, core: str, seen: set[str]) -> str:
+    """A public header behind those that it includes; without what sft.h has."""
+    seen.add(name)
+    with open(os.path.join(HERE, "..", "include", "sft", name + ".h"), encoding="utf-8") as f:
+        text = f.read()
+    before = ""
+    for other in re.findall(r"^#include <sft/(\w+)\.h>\n", text, re.M):
+        if other not in seen and f"#define SFT_{other.upper()}_H\n" not in core:
+            before += header(other, core, seen)
+    return before + re.sub(r"^#include <sft/\w+\.h>\n", "", text, flags=re.M)
 
 
 def amalgamate() -> None:
@@ -53,12 +53,11 @@ def amalgamate() -> None:
             text = f.read()
         with open(os.path.join(out, "sft_remote.h"), "w", encoding="utf-8") as f:
             f.write(text.replace("#include <sft/catalog.h>", '#include "sft.h"'))
-        for out_name, names in WINGS.items():
+        with open(os.path.join(out, "sft.h"), encoding="utf-8") as f:
+            core = f.read()
+        for out_name, first in WINGS.items():
             with open(os.path.join(out, out_name), "w", encoding="utf-8") as f:
-                f.write('#include "sft.h"\n')
-                for name in names:
-                    with open(os.path.join(HERE, "..", "include", "sft", name + ".h"), encoding="utf-8") as g:
-                        f.writelines(line for line in g if not line.startswith("#include <sft/"))
+                f.write('#include "sft.h"\n' + header(first, core, set()))
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 
