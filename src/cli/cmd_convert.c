@@ -521,7 +521,8 @@ static void run(cli *c) {
 
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
     k.api = cli_wing_get(CLI_WING_IMPORT, &err);
-    if (cli_text(c, "output") == NULL) {
+    const char *output = cli_text(c, "output");
+    if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         cli_usage(c, "-o OUT says where to");
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);

@@ -143,23 +143,24 @@ static size_t latin1(uint8_t *dst, const char *text, size_t len) {
     return n;
 }
 
-sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
-                              sft_error *err) {
-    const sft__pk_node *text = sft__pk_at(t->p, sft__pk_item(t->p, call->b, 0));
+static void take_decoded(const sft__decoded_text *d, sft__view *v) {
+    v->low = v->first = 0;
+    v->high = d->size;
+    v->data = d->data;
+    v->source = d->source;
+}
+
+/* Each is in memory until the catalog is closed: together at most half of the limit. */
+static sft_status decode(sft__torch *t, const sft__pk_node *text, size_t size,
+                         sft__decoded_text *made, sft_error *err) {
+    const uint64_t most = t->job->options.memory_bytes / 2;
     sft_source_vtable vtable;
     sft_source *source;
 
-    const size_t size =
-        text->type == SFT__PK_STR ? latin1(NULL, text->u.text, text->count) : SIZE_MAX;
-    if (size == SIZE_MAX || !sft__pk_is_text(t->p, sft__pk_item(t->p, call->b, 1), "latin1")) {
-        return sft__fail(err, SFT_E_SCHEMA, "numpy-pickle: bytes as text that is not Latin-1");
-    }
-    v->low = v->first = 0;
-    v->high = size;
-    v->data = t->p->source;
-    v->source = t->p->source_index;
-    if (size == 0) {
-        return SFT_OK;
+    if (size > most || t->text_bytes > most - size) {
+        return sft__fail(err, SFT_E_LIMIT,
+                         "memory: bytes as text need more than half of the limit of %llu bytes",
+                         (unsigned long long)t->job->options.memory_bytes);
     }
     decoded *d = sft__alloc(t->job->allocator, sizeof *d + size);
     if (d == NULL) {
@@ -177,6 +178,37 @@ sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view
         decoded_close(d);
         return status;
     }
-    v->data = source;
-    return sft_builder_add_source(t->job->builder, source, &v->source, err);
+    t->text_bytes += size;
+    made->data = source;
+    made->size = size;
+    return sft_builder_add_source(t->job->builder, source, &made->source, err);
+}
+
+sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
+                              sft_error *err) {
+    sft__pk_node *text = sft__pk_at(t->p, sft__pk_item(t->p, call->b, 0));
+
+    const bool named = text->type == SFT__PK_STR &&
+                       sft__pk_is_text(t->p, sft__pk_item(t->p, call->b, 1), "latin1");
+    if (named && text->state != 0) { /* another array has it, too */
+        take_decoded(&t->texts[text->state - 1], v);
+        return SFT_OK;
+    }
+    const size_t size = named ? latin1(NULL, text->u.text, text->count) : SIZE_MAX;
+    if (size == SIZE_MAX) {
+        return sft__fail(err, SFT_E_SCHEMA, "numpy-pickle: bytes as text that is not Latin-1");
+    }
+    const sft__decoded_text none = {t->p->source, 0, t->p->source_index};
+    if (size == 0) {
+        take_decoded(&none, v);
+        return SFT_OK;
+    }
+    if (!sft__grow(t->job->allocator, &t->texts, &t->text_room, t->text_count + 1,
+                   sizeof *t->texts)) {
+        return sft__fail_nomem(err, t->text_count * sizeof *t->texts);
+    }
+    SFT_TRY(decode(t, text, size, &t->texts[t->text_count], err));
+    take_decoded(&t->texts[t->text_count], v);
+    text->state = (uint32_t)++t->text_count; /* at most one for each node */
+    return SFT_OK;
 }

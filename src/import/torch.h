@@ -42,6 +42,13 @@ typedef struct sft__view {
     bool swap; /* elements are big-endian */
 } sft__view;
 
+/* A text node's state, which a text cannot have, is its number here + 1. */
+typedef struct sft__decoded_text {
+    const sft_source *data;
+    uint64_t size;
+    uint32_t source;
+} sft__decoded_text;
+
 typedef struct sft__torch {
     sft__import *job;
     sft__pickle *p;
@@ -57,6 +64,10 @@ typedef struct sft__torch {
     sft__strmap keys;
     bool big_endian;
     bool paddle; /* uint16 of numpy means bfloat16 */
+    struct sft__decoded_text *texts; /* bytes that came as text, each once */
+    size_t text_count;
+    size_t text_room;
+    uint64_t text_bytes; /* of all of them */
     uint64_t storage_bytes; /* of all that the container holds, for the unused ones */
 } sft__torch;
 

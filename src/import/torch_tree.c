@@ -654,4 +654,7 @@ void sft__torch_reset(sft__torch *t) {
     sft__free(t->job->allocator, t->storages, t->storage_room * sizeof *t->storages);
     t->storages = NULL;
     t->storage_room = 0;
+    sft__free(t->job->allocator, t->texts, t->text_room * sizeof *t->texts);
+    t->texts = NULL;
+    t->text_room = 0;
 }

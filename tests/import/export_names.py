@@ -125,6 +125,18 @@ def files_of_one_name() -> None:
     assert len(load(shards[0])[0]) == 4
 
 
+def no_folders() -> None:
+    os.mkdir("nothing")
+    for source in "nothing", "nowhere":
+        expect(3, "", "convert", source, "-o", "made")
+        assert not os.path.exists("made")
+    os.mkdir("there")
+    expect(3, "", "convert", "nothing", "-o", "there")
+    assert os.path.isdir("there")
+    for name in "-", "":
+        expect(2, "says where to", "convert", "none.safetensors", "-o", name)
+
+
 def no_tensors() -> None:
     save("none.safetensors", [])
     for form, status in ("npz", 0), ("pt", 0), ("ckpt", 1):
@@ -144,6 +156,7 @@ def main() -> None:
         names_of_formats()
         files_of_one_name()
         no_tensors()
+        no_folders()
         os.chdir("/")
     print("ok")
 

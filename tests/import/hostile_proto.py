@@ -412,6 +412,11 @@ def paddle():
     case("paddle: text of another code", b"\x80\x02" + pd_dict(("w", text.replace(b"latin1", b"utf-16"))) + b".", U, ANY)
     case("paddle: text too short", b"\x80\x02" + pd_dict(("w", text.replace(b"X\x09", b"X\x08").replace(b"\0@X", b"@X"))) +
          b".", ANY, "+")
+    large = pd_array([], (1 << 20,), "u1", b"")
+    encoded = [large.replace(b"\x89B" + bytes(4), b"\x89c_codecs\nencode\n(" + said + hostile.text("latin1") + b"tR")
+               for said in (hostile.text("a" * (1 << 20)) + b"q\x01", b"h\x01")]
+    arrays = [("w%d" % i, encoded[i != 0]) for i in range(900)]
+    case("paddle: one text of 1 MiB in 900 arrays", b"\x80\x02" + pd_dict(*arrays) + b".", H, None)
     case("paddle: a pair", b"\x80\x03" + hostile.text("n") + half + b"\x86.", H, None)
 
 
