@@ -31,6 +31,11 @@ if BUILD=$build scripts/import_peers.sh; then
 else
     failed=$((failed + 1))
 fi
+if BUILD=$build scripts/checkpoint_peers.sh; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+fi
 if scripts/python_peers.sh; then
     passed=$((passed + 1))
 else

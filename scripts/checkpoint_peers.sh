@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# checkpoint_peers.sh - layouts and folders of many ranks against those who make them: DTensor and DCP of PyTorch, JAX's
+# PartitionSpec, plans of transformers, shards of huggingface_hub, and MindSpore's strategies, saved jobs and readers.
+# SCALE (default 1): how many times the 2,000 random meshes per peer. Part of `make test-peers`; needs a finished build.
+#
+# build/venv-checkpoint: tests/checkpoint/requirements-peers.txt; build/venv-import-mindspore. Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 4
+build=${BUILD:-build}
+count=$((2000 * ${SCALE:-1}))
+tool=$PWD/$build/safetensors
+library=$(ls "$PWD/$build"/libsafetensors-checkpoint.so.*.*.* | tail -n 1)
+export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu
+passed=0
+failed=0
+run() {
+    printf '== %s\n' "$*"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+}
+if scripts/venv.sh tests/checkpoint/requirements-peers.txt build/venv-checkpoint; then
+    python=$PWD/build/venv-checkpoint/bin/python
+    run "$python" tests/layout/torch_jax.py --library "$library" --count "$count" --jax
+    run "$python" tests/layout/transformers_peer.py --library "$library" --count "$count"
+    run "$python" tests/checkpoint/dcp_peer.py --tool "$tool"
+    run "$python" tests/checkpoint/hub_peer.py --tool "$tool"
+else
+    failed=$((failed + 4))
+fi
+if scripts/venv.sh tests/import/requirements-mindspore.txt build/venv-import-mindspore; then
+    python=$PWD/build/venv-import-mindspore/bin/python
+    run "$python" tests/checkpoint/mindspore_peer.py --library "$library" --tool "$tool" --count "$count" --jobs 60
+else
+    failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
