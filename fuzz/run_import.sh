@@ -30,7 +30,7 @@ count() { # files in a FOLDER
 }
 
 longest() { # READER: bytes
-    find "fuzz/corpus/$1" -type f -printf '%s\n' | sort -n | awk '{ n = $1 } END { print n > 1024 ? n : 1024 }'
+    find "fuzz/corpus/$1" -type f -printf '%s\n' | sort -n | awk '{ n = $1 } END { print (n > 1024 ? n : 1024) }'
 }
 
 fuzz_one() { # READER: leaves log, status, found (the merged corpus' size)
