@@ -40,7 +40,7 @@ trace() { # name, expected status, arguments
     fi
     if grep -E '\b(open|openat|openat2|creat|mkdir|unlink|rename|link|symlink)[a-z0-9]*\(' "$name.trace" |
         grep -vE '"(/etc/ld\.so\.[a-z]+|(/usr)?/lib[^"]*\.so[^"]*|/sys/[^"]*|/proc/[^"]*)"' |
-        grep -vE "\"(\./)?(evil[a-z-]*\.(pt|onnx|h5)|way|evil[a-z-]*\.(pt|h5)/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
+        grep -vE "\"(\./)?(evil[a-z-]*\.(pt|onnx|h5|index)|state[^\"]*|way|evil[a-z-]*\.(pt|h5)/pytorch_model[a-z.]*|\.|out[^\"]*|\.out[^\"]*|$work[^\"]*)\"" |
         grep -vE 'O_TMPFILE|"/proc/self/fd'; then
         echo "$name: opened what is above"
         faults=$((faults + 1))
@@ -72,6 +72,22 @@ for name in absolute up link way pipe; do
         faults=$((faults + 1))
     fi
 done
+# TensorFlow: a shard that is a link, a state file that names something above its folder.
+"$python" - "$here" <<'PY'
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import hostile_tf as h
+open("evil-tf.index", "wb").write(h.bundle(("w", h.entry())))
+os.symlink("/etc/passwd", "evil-tf.data-00000-of-00001")
+os.mkdir("state")
+open("state/checkpoint", "w").write('model_checkpoint_path: "../../evil"\n')
+PY
+trace ../tf-shard 1 ls evil-tf.index
+trace ../tf-state 1 ls state
+if grep -E 'open[a-z0-9]*\(.*(passwd|evil-tf\.data|"\.\.|/evil)' ../tf-shard.trace ../tf-state.trace; then
+    echo "tf: opened what is above"
+    faults=$((faults + 1))
+fi
 cd ..
 # HDF5 files by h5py whose data, links or sources lie in other files (/etc/hostname, other.h5).
 for name in external external-link virtual; do

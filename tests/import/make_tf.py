@@ -143,6 +143,16 @@ def grid() -> None:
     put("tf-grid", folder / "tf-grid")
 
 
+def many() -> None:
+    """An index of several blocks (TensorFlow's have 256 KiB): too large for fixtures/."""
+    if folder.name == "fixtures":
+        return
+    names = [hashlib.sha512(b"%d" % i).hexdigest() for i in range(4000)]
+    tensors = [tf.constant(rng.standard_normal(i % 5).astype(np.float32)) for i in range(4000)]
+    tf.raw_ops.SaveV2(prefix=str(folder / "tf-many"), tensor_names=names, shape_and_slices=[""] * 4000, tensors=tensors)
+    put("tf-many", folder / "tf-many")
+
+
 def keras() -> None:
     """Weights in TensorFlow's format, of the last Keras that wrote it."""
     try:
@@ -157,7 +167,7 @@ def keras() -> None:
 
 def main() -> int:
     tf.keras.utils.set_random_seed(5)
-    for make in (objects, saved, types, slices, grid, keras):
+    for make in (objects, saved, types, slices, grid, many, keras):
         make()
     (folder / "tf.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print("tensorflow", tf.__version__, sum(len(v) for v in content.values()), "tensors")
