@@ -27,7 +27,7 @@ except ImportError:  # setuptools before 70.1
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
 # Headers of libraries that are opened when they are needed: each with all that it includes of such libraries.
-WINGS = {"sft_cuda.h": "cuda", "sft_checkpoint.h": "checkpoint_api"}
+WINGS = {"sft_cuda.h": "cuda", "sft_import.h": "import", "sft_checkpoint.h": "checkpoint_api"}
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
 

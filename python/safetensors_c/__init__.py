@@ -12,6 +12,7 @@ from ._core import (  # noqa: F401
     __version__,
     _safe_open_handle,
     deserialize,
+    open_any,
     safe_open,
     serialize,
     serialize_file,
@@ -19,6 +20,7 @@ from ._core import (  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ._convert import convert as convert
     from ._prefetch import PrefetchLoader as PrefetchLoader
     from ._switch import install as install
     from ._switch import installed as installed
@@ -32,6 +34,7 @@ _LATER = {
     "install": "_switch",
     "uninstall": "_switch",
     "installed": "_switch",
+    "convert": "_convert",
     "save_tree": "tree",
     "load_tree": "tree",
     "PrefetchLoader": "_prefetch",

@@ -221,4 +221,41 @@ def _load_group(
     missing: bool,
     progress: _Progress,
 ) -> tuple[int, int, int, int]: ...
-def _reopen(source: Any, framework: str, device: Any, backend: str, /) -> safe_open: ...
+def open_any(
+    filename: Any,
+    framework: str = "pt",
+    device: Any = "cpu",
+    *,
+    backend: str = "mmap",
+    key: str | None = None,
+    dedup: str = "hf",
+    allow_opaque: bool = False,
+    no_crc: bool = False,
+    checksums: bool = False,
+    follow_links: bool = False,
+    dequantize: bool = False,
+    tree: bool = False,
+) -> safe_open: ...
+def _convert(
+    inputs: list[str],
+    output: str,
+    to: str,
+    choose: Callable[..., tuple[str, str | None] | None] | None,
+    metadata: dict[str, str] | None,
+    max_shard_size: int,
+    plan: bool,
+    replace: bool,
+    verify: bool,
+    durable: bool,
+    progress: _Progress,
+    *,
+    key: str | None = None,
+    dedup: str = "hf",
+    allow_opaque: bool = False,
+    no_crc: bool = False,
+    checksums: bool = False,
+    follow_links: bool = False,
+    dequantize: bool = False,
+    tree: bool = False,
+) -> Any: ...
+def _reopen(source: Any, framework: str, device: Any, backend: str, how: Any = ..., /) -> safe_open: ...

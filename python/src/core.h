@@ -92,7 +92,9 @@ typedef struct core_file {
     void (*leaning_drop)(void *leaning);
 } core_file;
 
-core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, const char *doing);
+/* how: NULL for safetensors, else a file of any format (foreign.c). */
+core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, PyObject *how,
+                          const char *doing);
 /* Takes the catalog over in every case. */
 core_file *core_file_over(sft_catalog *catalog);
 core_file *core_file_keep(core_file *file);
@@ -152,6 +154,8 @@ const sft_pool *core_pool(core_state *state);
 int core_is_url(const char *text);
 /* A catalog over what the URL names; false with an exception. */
 bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing);
+/* The bytes alone. */
+bool core_remote_source(core_state *state, sft_source **out, const char *url);
 void core_remote_end(core_state *state);
 /* getter: where a pointer to a function is put, NULL if there is none; then why says why. */
 void core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
@@ -167,6 +171,12 @@ const char *core_text(PyObject *value, const char *argument);
 /* A layout set from a path (str) or the description itself (bytes); None: *out is NULL. ranks: None or a number. */
 bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, struct sft_layout_set **out);
 
+/* ---------------------------------------------------------------- foreign.c */
+
+/* The file behind `source`, which is taken over in every case, or at `path`; how: what core_open_any was told.
+ * False with an exception. path names it in warnings, too. */
+bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path, PyObject *how);
+
 /* ---------------------------------------------------------------- error.c */
 
 #define CORE_SERIALIZING "Error while serializing"
@@ -175,6 +185,8 @@ PyObject *core_error_class(void);
 /* Raises for a status: SafetensorError with "<doing>: <text>", or MemoryError, KeyboardInterrupt ...;
  * returns NULL. doing may be NULL. */
 PyObject *core_raise(core_state *state, const sft_error *err, const char *doing);
+/* The same in the library's own words: what it says is not about safetensors. */
+PyObject *core_raise_plain(core_state *state, const sft_error *err);
 PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...);
 /* The reference's sentence for a status. */
 const char *core_reference_text(int32_t status);
@@ -283,6 +295,10 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
+/* safe_open of (filename, framework, device, backend), NULL where not given. */
+PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how);
+PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_info(PyObject *module, PyObject *capsule);
 PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -328,6 +344,7 @@ typedef struct core_handle {
     PyObject *source;
     PyObject *device; /* NULL: cpu */
     PyObject *backend;
+    PyObject *how; /* a file of any format: what open_any was told; NULL: safetensors */
     core_framework framework;
     bool owned; /* pread */
 } core_handle;

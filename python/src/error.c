@@ -168,6 +168,16 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
     return raise_error(state, err, message);
 }
 
+PyObject *core_raise_plain(core_state *state, const sft_error *err)
+{
+    if (find_text(err->status) == NULL && err->tensor[0] == 0) {
+        return core_raise(state, err, NULL);
+    }
+    return raise_error(state, err,
+                       err->tensor[0] == 0 ? PyUnicode_FromString(err->message)
+                                           : PyUnicode_FromFormat("%s: %s", err->tensor, err->message));
+}
+
 PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...)
 {
     sft_error err;

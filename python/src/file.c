@@ -59,7 +59,18 @@ void core_file_drop(core_file *file)
     free(file);
 }
 
-static core_file *open_path(core_state *state, PyObject *text, const char *doing)
+/* Of any format. */
+static core_file *open_foreign(core_state *state, sft_source *source, const char *path, PyObject *how)
+{
+    sft_catalog *catalog;
+
+    if (source == NULL && core_is_url(path) && !core_remote_source(state, &source, path)) {
+        return NULL;
+    }
+    return core_foreign_open(state, &catalog, source, path, how) ? core_file_over(catalog) : NULL;
+}
+
+static core_file *open_path(core_state *state, PyObject *text, PyObject *how, const char *doing)
 {
     Py_ssize_t len = 0;
     const char *path = PyUnicode_AsUTF8AndSize(text, &len);
@@ -75,6 +86,9 @@ static core_file *open_path(core_state *state, PyObject *text, const char *doing
     if (strlen(path) != (size_t)len) {
         PyErr_SetString(PyExc_ValueError, "embedded null byte");
         return NULL;
+    }
+    if (how != NULL) {
+        return open_foreign(state, NULL, path, how);
     }
     if (core_is_url(path)) {
         return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
@@ -92,16 +106,33 @@ static core_file *open_path(core_state *state, PyObject *text, const char *doing
     return core_file_over(catalog);
 }
 
-static core_file *open_bytes(core_state *state, PyObject *object, const char *doing)
+static core_file *bytes_file(core_memory *memory, core_file *file)
+{
+    if (file == NULL) {
+        core_memory_drop(memory);
+    } else {
+        file->bytes = memory;
+    }
+    return file;
+}
+
+static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how, const char *doing)
 {
     core_memory *memory = core_memory_view(object);
-    core_file *file;
     sft_catalog *catalog;
+    sft_source *source;
     sft_error err;
     sft_status status;
 
     if (memory == NULL) {
         return NULL;
+    }
+    if (how != NULL) {
+        if (sft_source_open_memory(&source, memory->base, memory->size, NULL, &err) != SFT_OK) {
+            core_memory_drop(memory);
+            return (core_file *)core_raise_plain(state, &err);
+        }
+        return bytes_file(memory, open_foreign(state, source, "bytes", how));
     }
     Py_BEGIN_ALLOW_THREADS
     status = sft_catalog_open_memory(&catalog, memory->base, memory->size, NULL, &err);
@@ -110,17 +141,11 @@ static core_file *open_bytes(core_state *state, PyObject *object, const char *do
         core_memory_drop(memory);
         return (core_file *)core_raise(state, &err, doing);
     }
-    file = core_file_over(catalog);
-    if (file == NULL) {
-        core_memory_drop(memory);
-        return NULL;
-    }
-    file->bytes = memory;
-    return file;
+    return bytes_file(memory, core_file_over(catalog));
 }
 
 /* A file object: by its descriptor if that is a regular file, else by reading it to its end. */
-static core_file *open_object(core_state *state, PyObject *object, const char *doing)
+static core_file *open_object(core_state *state, PyObject *object, PyObject *how, const char *doing)
 {
     PyObject *number = PyObject_CallMethod(object, "fileno", NULL);
     PyObject *bytes;
@@ -129,14 +154,18 @@ static core_file *open_object(core_state *state, PyObject *object, const char *d
     if (number != NULL) {
         long fd = PyLong_AsLong(number);
         sft_catalog *catalog;
+        sft_source *source;
         sft_error err;
         sft_status status;
         Py_DECREF(number);
         if (fd == -1 && PyErr_Occurred()) {
             return NULL;
         }
+        if (how != NULL && sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err) == SFT_OK) {
+            return open_foreign(state, source, "file", how);
+        }
         Py_BEGIN_ALLOW_THREADS
-        status = sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
+        status = how != NULL ? SFT_E_NOT_REGULAR : sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
         Py_END_ALLOW_THREADS
         if (status == SFT_OK) {
             return core_file_over(catalog);
@@ -151,7 +180,7 @@ static core_file *open_object(core_state *state, PyObject *object, const char *d
     if (bytes == NULL) {
         return NULL;
     }
-    file = open_bytes(state, bytes, doing);
+    file = open_bytes(state, bytes, how, doing);
     Py_DECREF(bytes);
     return file;
 }
@@ -176,21 +205,21 @@ PyObject *core_path(PyObject *object)
     return path;
 }
 
-core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, const char *doing)
+core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how, const char *doing)
 {
     PyObject *path;
     core_file *file;
 
     *name = NULL;
     if (PyObject_CheckBuffer(source)) {
-        file = open_bytes(state, source, doing);
+        file = open_bytes(state, source, how, doing);
         *name = file != NULL ? Py_NewRef(source) : NULL;
         return file;
     }
     if (!PyUnicode_Check(source)) {
         int readable = PyObject_HasAttrString(source, "read") && !PyObject_HasAttrString(source, "__fspath__");
         if (readable) {
-            file = open_object(state, source, doing);
+            file = open_object(state, source, how, doing);
             *name = file != NULL ? Py_NewRef(source) : NULL;
             return file;
         }
@@ -199,7 +228,7 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
     if (path == NULL) {
         return NULL;
     }
-    file = open_path(state, path, doing);
+    file = open_path(state, path, how, doing);
     if (file == NULL) {
         Py_DECREF(path);
     } else {

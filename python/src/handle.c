@@ -113,7 +113,7 @@ static bool framework_into(core_handle *h, PyObject *value)
 }
 
 /* Fills a fresh handle from the arguments. */
-static bool open_into(core_handle *h, PyObject **v)
+static bool open_into(core_handle *h, PyObject **v, PyObject *how)
 {
     core_state *state = h->state;
     int backend = 0;
@@ -138,12 +138,13 @@ static bool open_into(core_handle *h, PyObject **v)
         return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Device %S is not supported for framework %s",
                                h->device, core_framework_name[h->framework]) != NULL;
     }
-    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, "Error while deserializing header");
+    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, how, "Error while deserializing header");
     if (h->file == NULL) {
         return false;
     }
     /* Nobody writes into the bytes of an immutable object. */
     h->owned = backend == 1 || (h->file->bytes != NULL && h->file->bytes->readonly);
+    h->how = how != NULL ? Py_NewRef(how) : NULL;
     h->backend = PyUnicode_FromString(backends[backend]);
     return h->backend != NULL;
 }
@@ -158,6 +159,7 @@ static core_handle *blank(core_state *state)
         h->source = NULL;
         h->device = NULL;
         h->backend = NULL;
+        h->how = NULL;
         h->owned = false;
         h->framework = CORE_NUMPY;
     }
@@ -204,14 +206,14 @@ PyObject *core_handle_part(core_handle *whole, core_file *file)
     return (PyObject *)h;
 }
 
-static PyObject *open_values(core_state *state, PyObject **values)
+PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how)
 {
     core_handle *h = blank(state);
 
     if (h == NULL) {
         return NULL;
     }
-    if (!open_into(h, values)) {
+    if (!open_into(h, values, how)) {
         Py_DECREF(h);
         return NULL;
     }
@@ -226,7 +228,7 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (state == NULL || !core_parse(&open_signature, args, kwargs, values)) {
         return NULL;
     }
-    return open_values(state, values);
+    return core_handle_new(state, values, NULL);
 }
 
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -247,7 +249,7 @@ PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwar
         }
         PyErr_Clear();
     }
-    result = open_values(core_state_of(module), values);
+    result = core_handle_new(core_state_of(module), values, NULL);
     Py_XDECREF(name);
     return result;
 }
@@ -256,14 +258,16 @@ PyObject *core_reopen(PyObject *module, PyObject *args)
 {
     PyObject *values[OPEN_COUNT];
 
-    if (PyTuple_Size(args) != OPEN_COUNT) {
-        PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 arguments");
+    const bool any = PyTuple_Size(args) == OPEN_COUNT + 1; /* behind them: what open_any was told */
+
+    if (!any && PyTuple_Size(args) != OPEN_COUNT) {
+        PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 or 5 arguments");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < OPEN_COUNT; i++) {
         values[i] = PyTuple_GetItem(args, i);
     }
-    return open_values(core_state_of(module), values);
+    return core_handle_new(core_state_of(module), values, any ? PyTuple_GetItem(args, OPEN_COUNT) : NULL);
 }
 
 static void handle_dealloc(PyObject *self)
@@ -275,6 +279,7 @@ static void handle_dealloc(PyObject *self)
     Py_XDECREF(h->source);
     Py_XDECREF(h->device);
     Py_XDECREF(h->backend);
+    Py_XDECREF(h->how);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -824,8 +829,8 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
     if (function == NULL) {
         return NULL;
     }
-    return Py_BuildValue("N(OsOO)", function, h->source, core_framework_name[h->framework],
-                         h->device != NULL ? h->device : Py_None, h->backend);
+    return Py_BuildValue(h->how != NULL ? "N(OsOOO)" : "N(OsOO)", function, h->source,
+                         core_framework_name[h->framework], h->device != NULL ? h->device : Py_None, h->backend, h->how);
 }
 
 static PyObject *handle_repr(PyObject *self)

@@ -49,6 +49,12 @@ static PyMethodDef methods[] = {
      "_part(handle, layout, rank, *, ranks=None)\n--\n\nA handle over what one rank holds of a model."},
     {"_save_group", CALL(core_save_group), METH_VARARGS | METH_KEYWORDS, "What distributed.save does."},
     {"_load_group", CALL(core_load_group), METH_VARARGS | METH_KEYWORDS, "What distributed.load does."},
+    {"open_any", CALL(core_open_any), METH_VARARGS | METH_KEYWORDS,
+     "open_any(filename, framework='pt', device='cpu', *, backend='mmap', key=None, dedup='hf', allow_opaque=False, "
+     "no_crc=False, checksums=False, follow_links=False, dequantize=False, tree=False)\n--\n\n"
+     "safe_open of a file of any known format: PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ... Nothing of it is "
+     "executed. Needs libsafetensors-import."},
+    {"_convert", CALL(core_convert), METH_VARARGS | METH_KEYWORDS, "What safetensors_c.convert calls."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
     {NULL, NULL, 0, NULL},
 };

@@ -120,6 +120,26 @@ bool core_remote_open(core_state *state, sft_catalog **out, const char *url, con
     return true;
 }
 
+bool core_remote_source(core_state *state, sft_source **out, const char *url)
+{
+    struct core_remote *r = remote_of(state);
+    sft_status status;
+    sft_error err;
+
+    *out = NULL;
+    if (r == NULL) {
+        return false;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = r->api->source_open(out, r->remote, url, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        core_raise(state, &err, NULL);
+        return false;
+    }
+    return true;
+}
+
 void core_remote_end(core_state *state)
 {
     struct core_remote *r = state->remote;

@@ -45,7 +45,6 @@ typedef struct copying {
     size_t failed_at; /* the first unit that failed; SIZE_MAX: none */
     sft_status status;
     sft_error error;
-    uint64_t total;
 } copying;
 
 static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
@@ -307,8 +306,11 @@ static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
 
 static bool is_cancelled(copying *k, uint64_t bytes) {
     const sft_control *control = k->c->write.control;
+    const bool verify = (k->c->options.flags & SFT_CONVERT_VERIFY) != 0;
+    const uint64_t all = k->c->result.data_bytes * (verify ? 2 : 1); /* of the files known so far */
     k->c->done_bytes += bytes;
-    const sft_progress progress = {k->c->done_bytes, k->total};
+    const sft_progress progress = {k->c->done_bytes,
+                                   all > k->c->done_bytes ? all : k->c->done_bytes};
     return control != NULL && control->poll != NULL && control->poll(control->ctx, &progress) != 0;
 }
 
@@ -362,7 +364,6 @@ static sft_status cut(copying *k, size_t first, size_t end, bool in_order, sft_e
             }
             k->units[k->unit_count++] = (unit){i, at, all - at < part ? all - at : part};
         }
-        k->total += item->nbytes;
     }
     return SFT_OK;
 }
@@ -403,6 +404,9 @@ static sft_status run(copying *k, size_t first, size_t end, sft_error *err) {
     sft_status status = cut(k, first, end, in_order, err);
     if (status == SFT_OK) {
         status = run_all(k, rooms, threads, in_order, err);
+    }
+    if (status == SFT_OK && is_cancelled(k, 0)) { /* the last word is the caller's thread's */
+        status = sft__fail(err, SFT_E_CANCELLED, "cancelled");
     }
     sft__mutex_reset(&k->lock);
     sft__free(a, k->units, k->unit_room * sizeof *k->units);

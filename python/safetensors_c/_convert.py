@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""convert: weight files of other formats into safetensors, and safetensors into some of them.
+
+The work is libsafetensors-import's, opened when it is first needed; nothing of a file is executed. This module turns
+selections, names and types into the answers that the library asks for, tensor by tensor.
+"""
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import fnmatchcase
+from typing import TypedDict
+
+from . import _core
+from ._io import renamer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+_ENDINGS = {".npz": "npz", ".gguf": "gguf", ".pt": "pt", ".pth": "pt", ".ckpt": "ckpt"}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+class PlannedTensor(TypedDict):
+    name: str
+    dtype: str
+    shape: list[int]
+    nbytes: int
+    from_name: str
+    from_dtype: str
+    file: int
+
+
+class ConvertReport(TypedDict):
+    format: str  # of the last input: "torch-zip", "npz", ...
+    tensors: int
+    aliases: int  # other names, recorded in the metadata
+    left_out: int  # by select and drop
+    cast: int
+    gathered: int  # whose elements did not lie in order
+    data_bytes: int
+    file_bytes: int
+    unused_bytes: int  # of the inputs: belong to no tensor
+    files: int
+    verified: int
+    left_out_parts: list[tuple[str, str]]  # of the last input, with allow_opaque: (what, why)
+    notes: list[tuple[str, str]]
+    plan: list[PlannedTensor] | None  # with plan=True
+
+
+def convert(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    key: str | None = None,
+    dedup: str = "hf",
+    select: str | Callable[[str], bool] | Iterable[str] | None = None,
+    drop: str | Callable[[str], bool] | Iterable[str] | None = None,
+    rename: Callable[[str], str] | Mapping[str, str] | None = None,
+    dtype: Any = None,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_size: int | str | None = None,
+    tree: bool = False,
+    allow_opaque: bool = False,
+    no_crc: bool = False,
+    dequantize: bool = False,
+    follow_links: bool = False,
+    verify: bool = False,
+    plan: bool = False,
+    replace: bool = False,
+    durable: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
+) -> ConvertReport:
+    """Converts files of any known format into safetensors, or with `to` (else by the extension of output) one
+    input into "npz", "gguf", "pt" or "ckpt". docs/python.md tells the keywords."""
+    single = isinstance(inputs, (str, os.PathLike))
+    paths = [_text(p) for p in ([inputs] if single else list(inputs))]  # type: ignore[list-item,arg-type]
+    target = _text(output)
+    if to is None:
+        to = _ENDINGS.get(os.path.splitext(target)[1], "safetensors")
+    shard = _size(max_shard_size)
+    if not paths:
+        raise ValueError("inputs: none given")
+    if to != "safetensors" and (len(paths) != 1 or shard):
+        raise ValueError(f"one input becomes one {to} file, without shards")
+    made = not plan and to == "safetensors" and len(paths) == 1 and os.path.isdir(paths[0])
+    made = made and not os.path.exists(target)
+    if made:
+        os.mkdir(target)
+    try:
+        return _core._convert(
+            paths,
+            target,
+            to,
+            _chooser(select, drop, rename, dtype),
+            dict(metadata) if metadata is not None else None,
+            shard,
+            plan,
+            replace,
+            verify,
+            durable,
+            progress,
+            key=key,
+            dedup=dedup,
+            allow_opaque=allow_opaque,
+            no_crc=no_crc,
+            dequantize=dequantize,
+            follow_links=follow_links,
+            tree=tree,
+        )
+    except BaseException:
+        if made and not os.listdir(target):
+            os.rmdir(target)
+        raise
+
+
+def _text(path: Any) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path must be str, not {type(text).__name__}")
+    return text
+
+
+def _size(value: int | str | None) -> int:
+    """5000000000, "5GB", "512MiB"; 0 for None."""
+    if value is None or isinstance(value, int):
+        return value or 0
+    found = re.fullmatch(r"\s*(\d+)\s*([KMGT]?I?)B?\s*", value.upper())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"max_shard_size {value!r}: a number of bytes, or one with KB, MB, GB, KiB, MiB, GiB")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _matcher(what: Any) -> Callable[[str], bool]:
+    """A glob, a predicate, or names, as a predicate."""
+    if isinstance(what, str):
+        return lambda name: fnmatchcase(name, what)
+    if callable(what):
+        return what  # type: ignore[no-any-return]
+    names = set(what)
+    return lambda name: name in names
+
+
+def _type_name(dtype: Any) -> str:
+    """"BF16", "bfloat16", torch.bfloat16, numpy.float16 and numpy.dtype("float16"), by name."""
+    if isinstance(dtype, str):
+        return dtype.upper() if _core_name.fullmatch(dtype) else dtype
+    if isinstance(dtype, type):
+        return dtype.__name__
+    name = getattr(dtype, "name", None)
+    return name if isinstance(name, str) else str(dtype).rpartition(".")[2]
+
+
+_core_name = re.compile(r"(?i)(bool|[fuic]\d+|bf16)(_\w+)?")
+
+
+def _chooser(select: Any, drop: Any, rename: Any, dtype: Any) -> Callable[..., tuple[str, str | None] | None] | None:
+    if select is None and drop is None and rename is None and dtype is None:
+        return None
+    keep = _matcher(select) if select is not None else None
+    leave = _matcher(drop) if drop is not None else None
+    new_name = renamer(rename) if rename is not None else None
+    by_name = {n: _type_name(d) for n, d in dtype.items()} if hasattr(dtype, "items") else None
+    floats = _type_name(dtype) if dtype is not None and by_name is None else None
+
+    def choose(name: str, stored: str, shape: tuple[int, ...], is_float: bool) -> tuple[str, str | None] | None:
+        if (keep is not None and not keep(name)) or (leave is not None and leave(name)):
+            return None
+        wanted = by_name.get(name) if by_name is not None else floats if is_float else None
+        return (new_name(name) if new_name is not None else name), wanted
+
+    return choose

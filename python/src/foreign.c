@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * foreign.c - weight files of other formats: open_any and conversions. libsafetensors-import is opened at the
+ * first use; the wheel does not carry it. It works on the same structures as the copy of the library in here,
+ * so its version must be the very same. Nothing of a file is executed. Read core.h first.
+ */
+#include "core.h"
+#include "sft_import.h"
+
+#include <stdlib.h>
+
+#define IMPORT_LIBRARY "libsafetensors-import.so.0"
+#define WARNINGS_MAX 8
+
+static const sft_import_api *import_api(core_state *state)
+{
+    const char *given = getenv("SAFETENSORS_IMPORT_LIBRARY");
+    const sft_import_api *(*getter)(void) = NULL;
+    const sft_import_api *api;
+    char why[256] = "";
+
+    core_library_symbol(given != NULL && given[0] != '\0' ? given : IMPORT_LIBRARY, "sft_import_api_get", &getter,
+                        why, sizeof why);
+    if (getter == NULL) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                        "files of other formats need libsafetensors-import, which is no part of this package: install "
+                        "libsafetensors %s with its import library, or name the library in "
+                        "SAFETENSORS_IMPORT_LIBRARY (%s)",
+                        sft_version(), why);
+        return NULL;
+    }
+    api = getter();
+    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-import is version %s, this package is %s",
+                        api->version, sft_version());
+        return NULL;
+    }
+    return api;
+}
+
+/* ---------------------------------------------------------------- how to read */
+
+static const char *const dedups[] = {"hf", "first", "keep", "error", NULL};
+
+static const struct {
+    const char *name;
+    uint32_t flag;
+} switches[] = {
+    {"allow_opaque", SFT_IMPORT_ALLOW_OPAQUE}, {"no_crc", SFT_IMPORT_NO_CRC},
+    {"checksums", SFT_IMPORT_CHECKSUMS},       {"follow_links", SFT_IMPORT_FOLLOW_LINKS},
+    {"dequantize", SFT_IMPORT_DEQUANTIZE},     {"tree", SFT_IMPORT_KEEP_TREE},
+};
+#define SWITCHES ((Py_ssize_t)(sizeof switches / sizeof switches[0]))
+#define READ_PARAMETERS "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree"
+#define READ_COUNT (2 + SWITCHES)
+
+/* (key, dedup, flags) of the READ_PARAMETERS: what a pickled handle keeps. New reference. */
+static PyObject *read_parameters(PyObject **v)
+{
+    PyObject *key = v[0] != NULL ? v[0] : Py_None;
+    uint32_t flags = 0;
+    int dedup = 0;
+
+    if (key != Py_None && !PyUnicode_Check(key)) {
+        return core_wrong_type("key", key, "str");
+    }
+    if (v[1] != NULL && (dedup = core_choice(v[1], "dedup", dedups)) < 0) {
+        if (dedup == -1) {
+            PyErr_Format(PyExc_ValueError, "dedup %R is none of: hf, first, keep, error", v[1]);
+        }
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < SWITCHES; i++) {
+        int on = v[2 + i] != NULL ? PyObject_IsTrue(v[2 + i]) : 0;
+        if (on < 0) {
+            return NULL;
+        }
+        flags |= on ? switches[i].flag : 0;
+    }
+    return Py_BuildValue("(OiI)", key, dedup, (unsigned int)flags);
+}
+
+/* The options borrow from the tuple. */
+static bool read_options(PyObject *how, sft_import_options *options)
+{
+    PyObject *key;
+    unsigned int flags;
+    int dedup;
+
+    SFT_INIT(options);
+    if (!PyArg_ParseTuple(how, "OiI", &key, &dedup, &flags)) {
+        return false;
+    }
+    options->key = key != Py_None ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    options->dedup = (sft_import_dedup)dedup;
+    options->flags = flags;
+    return key == Py_None || options->key != NULL;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static bool warn_one(const char *name, const sft_finding *f)
+{
+    char subject[300];
+
+    (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
+    return PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %s%s%s", name, subject, subject[0] != 0 ? ": " : "",
+                            f->message) == 0;
+}
+
+/* What is not in the catalog is told, not swallowed. */
+static bool warn_all(const sft_import_api *api, const sft_import_report *report, const char *name)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < api->report_count(report); i++) {
+        const sft_finding *f = api->report_at(report, i);
+        if (f->kind == SFT_FINDING_LEFT_OUT && left++ < WARNINGS_MAX && !warn_one(name, f)) {
+            return false;
+        }
+    }
+    return left <= WARNINGS_MAX ||
+           PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %zu more", name, left - WARNINGS_MAX) == 0;
+}
+
+bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path, PyObject *how)
+{
+    const sft_import_api *api = import_api(state);
+    sft_import_report *report = NULL;
+    sft_import_options options;
+    sft_status status;
+    sft_error err;
+    bool done;
+
+    *out = NULL;
+    if (api == NULL || !read_options(how, &options)) {
+        sft_source_close(source);
+        return false;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = source != NULL ? api->open_source(out, source, &options, &report, &err)
+                            : api->open(out, path, &options, &report, &err);
+    Py_END_ALLOW_THREADS
+    if (status != SFT_OK) {
+        core_raise_plain(state, &err);
+        return false;
+    }
+    done = warn_all(api, report, path);
+    api->report_free(report);
+    if (!done) {
+        sft_catalog_close(*out);
+        *out = NULL;
+    }
+    return done;
+}
+
+PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"filename", "framework", "device", "backend", READ_PARAMETERS};
+    static const core_signature signature = {"open_any", parameters, 4 + READ_COUNT, 3, 1};
+    PyObject *values[4 + READ_COUNT], *framework = NULL, *how, *result = NULL;
+
+    if (!core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    how = read_parameters(values + 4);
+    if (how != NULL && values[1] == NULL) {
+        values[1] = framework = PyUnicode_FromString("pt");
+    }
+    if (how != NULL && values[1] != NULL) {
+        result = core_handle_new(core_state_of(module), values, how);
+    }
+    Py_XDECREF(framework);
+    Py_XDECREF(how);
+    return result;
+}
+
+/* ---------------------------------------------------------------- converting */
+
+typedef struct converting {
+    core_state *state;
+    core_watch watch;
+    PyObject *choose; /* NULL: everything as it is */
+    PyObject *names;  /* list: texts that items point into */
+    PyObject *plan;   /* list; NULL: none is wanted */
+} converting;
+
+/* (name, dtype or None), None to leave it out. */
+static bool chosen(converting *k, sft_import_item *item, PyObject *answer)
+{
+    PyObject *name, *dtype;
+    Py_ssize_t len;
+
+    if (answer == Py_None) {
+        item->take = 0;
+        return true;
+    }
+    if (!PyArg_ParseTuple(answer, "UO", &name, &dtype) || PyList_Append(k->names, name) < 0) {
+        return false;
+    }
+    item->name = PyUnicode_AsUTF8AndSize(name, &len);
+    if (item->name == NULL) {
+        return false;
+    }
+    item->name_len = (size_t)len;
+    if (dtype != Py_None) {
+        const char *text = PyUnicode_Check(dtype) ? PyUnicode_AsUTF8AndSize(dtype, &len) : NULL;
+        item->dtype = text != NULL ? core_dtype_by_name(text, len) : NULL;
+        if (item->dtype == NULL) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_ValueError, "unknown dtype %R", dtype);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The next three run in the caller's thread, which gave the GIL away. */
+static sft_status choose(void *ctx, sft_import_item *item, sft_error *err)
+{
+    converting *k = ctx;
+    const sft_tensor *t = item->tensor;
+    PyObject *shape, *name, *answer = NULL;
+
+    PyEval_RestoreThread(k->watch.thread);
+    shape = core_shape_tuple(t->shape, t->rank);
+    name = core_name(t);
+    if (shape != NULL && name != NULL) {
+        answer = PyObject_CallFunction(k->choose, "OsOi", name, t->dtype->name, shape,
+                                       (int)(t->dtype->kind == SFT_KIND_FLOAT));
+    }
+    k->watch.failed = answer == NULL || !chosen(k, item, answer);
+    Py_XDECREF(answer);
+    Py_XDECREF(name);
+    Py_XDECREF(shape);
+    k->watch.thread = PyEval_SaveThread();
+    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled") : SFT_OK;
+}
+
+static void planned(void *ctx, const sft_import_item *item)
+{
+    converting *k = ctx;
+    const sft_tensor *t = item->tensor;
+    PyObject *shape, *one = NULL;
+
+    PyEval_RestoreThread(k->watch.thread);
+    shape = k->watch.failed ? NULL : core_shape_list(t->shape, t->rank);
+    if (shape != NULL) {
+        one = Py_BuildValue("{s:s#,s:s,s:N,s:K,s:s#,s:s,s:I}", "name", item->name, (Py_ssize_t)item->name_len, "dtype",
+                            item->dtype->name, "shape", shape, "nbytes", (unsigned long long)item->nbytes,
+                            "from_name", t->name, (Py_ssize_t)t->name_len, "from_dtype", t->dtype->name, "file",
+                            (unsigned int)item->file);
+    }
+    k->watch.failed = one == NULL || PyList_Append(k->plan, one) < 0;
+    Py_XDECREF(one);
+    k->watch.thread = PyEval_SaveThread();
+}
+
+static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err)
+{
+    converting *k = ctx;
+
+    if (!core_is_url(input)) {
+        return SFT_OK;
+    }
+    PyEval_RestoreThread(k->watch.thread);
+    k->watch.failed = !core_remote_source(k->state, out, input);
+    k->watch.thread = PyEval_SaveThread();
+    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled") : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the call */
+
+enum { TO_INPUTS, TO_OUTPUT, TO_FORMAT, TO_CHOOSE, TO_METADATA, TO_SHARD, TO_PLAN, TO_REPLACE, TO_VERIFY, TO_DURABLE,
+       TO_PROGRESS, TO_COUNT };
+static const char *const formats[] = {"safetensors", "npz", "gguf", "pt", "ckpt", NULL};
+static const uint32_t format_ids[] = {SFT_IMPORT_SAFETENSORS, SFT_IMPORT_NPZ, SFT_IMPORT_GGUF, SFT_IMPORT_TORCH_ZIP,
+                                      SFT_IMPORT_MINDSPORE};
+
+typedef struct wanted {
+    const char **inputs;
+    Py_ssize_t count;
+    const char *output;
+    core_metadata texts;
+    uint64_t shard;
+    uint32_t format;
+    uint32_t flags;
+    bool durable;
+    PyObject *how;
+} wanted;
+
+static bool switch_on(PyObject *value, uint32_t flag, uint32_t *flags)
+{
+    int on = value != NULL ? PyObject_IsTrue(value) : 0;
+    *flags |= on > 0 ? flag : 0;
+    return on >= 0;
+}
+
+static bool read_inputs(PyObject *list, wanted *w)
+{
+    w->count = PyList_Size(list);
+    if (w->count < 0) {
+        return false;
+    }
+    w->inputs = calloc((size_t)w->count + 1, sizeof *w->inputs);
+    if (w->inputs == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < w->count; i++) {
+        PyObject *one = PyList_GetItem(list, i);
+        w->inputs[i] = PyUnicode_Check(one) ? PyUnicode_AsUTF8AndSize(one, NULL) : NULL;
+        if (w->inputs[i] == NULL) {
+            return PyErr_Occurred() == NULL && core_wrong_type("inputs", one, "str") != NULL;
+        }
+    }
+    return true;
+}
+
+static bool read_wanted(PyObject **v, wanted *w)
+{
+    uint32_t durable = 0;
+    int format;
+
+    memset(w, 0, sizeof *w);
+    if (!read_inputs(v[TO_INPUTS], w)) {
+        return false;
+    }
+    w->output = PyUnicode_AsUTF8AndSize(v[TO_OUTPUT], NULL);
+    format = core_choice(v[TO_FORMAT], "to", formats);
+    if (format == -1) {
+        PyErr_Format(PyExc_ValueError, "to %R is none of: safetensors, npz, gguf, pt, ckpt", v[TO_FORMAT]);
+    }
+    if (w->output == NULL || format < 0 || !core_metadata_read(v[TO_METADATA], &w->texts) ||
+        !core_u64(v[TO_SHARD], &w->shard) || !switch_on(v[TO_PLAN], SFT_CONVERT_PLAN, &w->flags) ||
+        !switch_on(v[TO_REPLACE], SFT_CONVERT_REPLACE, &w->flags) ||
+        !switch_on(v[TO_VERIFY], SFT_CONVERT_VERIFY, &w->flags) || !switch_on(v[TO_DURABLE], 1, &durable)) {
+        return false;
+    }
+    w->format = format_ids[format];
+    w->durable = durable != 0;
+    w->how = read_parameters(v + TO_COUNT);
+    return w->how != NULL;
+}
+
+static sft_status into_safetensors(converting *k, const wanted *w, const sft_import_api *api,
+                                   const sft_import_options *read, sft_import_converted *result,
+                                   sft_import_report **report, sft_error *err)
+{
+    sft_import_convert_options o;
+    sft_write_options write;
+
+    SFT_INIT(&write);
+    write.durability = w->durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+    write.pool = core_pool(k->state);
+    write.control = &k->watch.control;
+    SFT_INIT(&o);
+    o.read = read;
+    o.write = &write;
+    o.choose = k->choose != NULL ? choose : NULL;
+    o.planned = k->plan != NULL ? planned : NULL;
+    o.open = open_url;
+    o.ctx = k;
+    o.metadata = w->texts.entries;
+    o.metadata_count = w->texts.count;
+    o.max_shard_bytes = w->shard;
+    o.flags = w->flags;
+    return api->convert(w->inputs, (size_t)w->count, w->output, &o, result, report, err);
+}
+
+static sft_status into_other(converting *k, const wanted *w, const sft_import_api *api,
+                             const sft_import_options *read, sft_import_converted *result,
+                             sft_import_report **report, sft_error *err)
+{
+    sft_export_options o;
+    sft_catalog *catalog;
+    sft_source *source = NULL;
+    sft_status status;
+
+    status = open_url(k, w->inputs[0], &source, err);
+    if (status == SFT_OK) {
+        status = source != NULL ? api->open_source(&catalog, source, read, report, err)
+                                : api->open(&catalog, w->inputs[0], read, report, err);
+    }
+    if (status != SFT_OK) {
+        return status;
+    }
+    SFT_INIT(&o);
+    o.pool = core_pool(k->state);
+    o.control = &k->watch.control;
+    o.choose = k->choose != NULL ? choose : NULL;
+    o.planned = k->plan != NULL ? planned : NULL;
+    o.ctx = k;
+    o.metadata = w->texts.entries;
+    o.metadata_count = w->texts.count;
+    o.durability = w->durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+    o.flags = w->flags;
+    status = api->export_file(catalog, w->format, w->output, &o, result, err);
+    sft_catalog_close(catalog);
+    return status;
+}
+
+/* Findings of one kind as [(subject, sentence), ...]. */
+static PyObject *findings(const sft_import_api *api, const sft_import_report *report, uint32_t kind)
+{
+    PyObject *list = PyList_New(0);
+
+    for (size_t i = 0; list != NULL && i < api->report_count(report); i++) {
+        const sft_finding *f = api->report_at(report, i);
+        PyObject *subject, *one;
+        if (f->kind != kind) {
+            continue;
+        }
+        subject = PyUnicode_DecodeUTF8(f->subject, (Py_ssize_t)strlen(f->subject), "backslashreplace");
+        one = subject != NULL ? Py_BuildValue("(Ns)", subject, f->message) : NULL;
+        if (one == NULL || PyList_Append(list, one) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *told(const converting *k, const sft_import_api *api, const sft_import_report *report,
+                      const sft_import_converted *r)
+{
+    PyObject *left = findings(api, report, SFT_FINDING_LEFT_OUT), *notes = NULL;
+
+    if (left != NULL) {
+        notes = findings(api, report, SFT_FINDING_NOTE);
+    }
+    if (notes == NULL) {
+        Py_XDECREF(left);
+        return NULL;
+    }
+    return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:O}", "format",
+                         api->format_name(api->report_format(report)), "tensors", (unsigned long long)r->tensors,
+                         "aliases", (unsigned long long)r->aliases, "left_out", (unsigned long long)r->left_out,
+                         "cast", (unsigned long long)r->cast, "gathered", (unsigned long long)r->gathered,
+                         "data_bytes", (unsigned long long)r->data_bytes, "file_bytes",
+                         (unsigned long long)r->file_bytes, "unused_bytes", (unsigned long long)r->unused_bytes,
+                         "files", (unsigned long long)r->files, "verified", (unsigned long long)r->verified,
+                         "left_out_parts", left, "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
+}
+
+static PyObject *run(core_state *state, PyObject **v, const wanted *w)
+{
+    converting k = {.state = state};
+    sft_import_report *report = NULL;
+    sft_import_converted converted;
+    sft_import_options read;
+    PyObject *result = NULL;
+    sft_status status;
+    sft_error err;
+    const sft_import_api *api = import_api(state);
+
+    if (api == NULL || !read_options(w->how, &read)) {
+        return NULL;
+    }
+    memset(&converted, 0, sizeof converted);
+    k.choose = core_none(v[TO_CHOOSE]);
+    k.names = PyList_New(0);
+    k.plan = (w->flags & SFT_CONVERT_PLAN) != 0 ? PyList_New(0) : NULL;
+    if (k.names != NULL && (k.plan != NULL || (w->flags & SFT_CONVERT_PLAN) == 0)) {
+        core_watch_begin(&k.watch, core_none(v[TO_PROGRESS]));
+        status = w->format == SFT_IMPORT_SAFETENSORS
+                     ? into_safetensors(&k, w, api, &read, &converted, &report, &err)
+                     : into_other(&k, w, api, &read, &converted, &report, &err);
+        core_watch_end(&k.watch);
+        if (PyErr_Occurred()) {
+            result = NULL; /* of a callback */
+        } else if (status != SFT_OK) {
+            core_raise_plain(state, &err);
+        } else {
+            result = told(&k, api, report, &converted);
+        }
+        api->report_free(report);
+    }
+    Py_XDECREF(k.names);
+    Py_XDECREF(k.plan);
+    return result;
+}
+
+PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static const char *const parameters[] = {"inputs",  "output", "to",     "choose",  "metadata", "max_shard_size", "plan",
+                                             "replace", "verify", "durable", "progress", READ_PARAMETERS};
+    static const core_signature signature = {"_convert", parameters, TO_COUNT + READ_COUNT, TO_COUNT, TO_COUNT};
+    PyObject *values[TO_COUNT + READ_COUNT], *result = NULL;
+    wanted w;
+
+    if (!core_parse(&signature, args, kwargs, values)) {
+        return NULL;
+    }
+    if (read_wanted(values, &w)) {
+        result = run(core_state_of(module), values, &w);
+    }
+    core_metadata_free(&w.texts);
+    free((void *)w.inputs);
+    Py_XDECREF(w.how);
+    return result;
+}
