@@ -84,6 +84,47 @@ static bool checksum_fits(const uint8_t *h) {
     return tar_number(h + 148, 8, &said) && said == sum;
 }
 
+/* Does a record of a pax header change what the next header says of itself? */
+static bool pax_overrides(const char *key, size_t len) {
+    static const char *const keys[] = {"path", "size", "linkpath", "hdrcharset"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (len == strlen(keys[i]) && memcmp(key, keys[i], len) == 0) {
+            return true;
+        }
+    }
+    return len >= 4 && memcmp(key, "GNU.", 4) == 0;
+}
+
+/* Records "LENGTH KEY=VALUE\n" (POSIX 1003.1, pax). Times and owners are nothing to us; names and sizes
+ * that are not those of the header would show one archive to tar's readers and another to us. */
+static sft_status take_pax(tar *a, uint64_t at, uint64_t size, sft_error *err) {
+    char text[8192];
+    const size_t n = size < sizeof text ? (size_t)size : sizeof text;
+    bool fits = size <= sizeof text;
+
+    if (n != 0) {
+        SFT_TRY(sft_source_read(a->t.job->file, at + BLOCK, text, n, err));
+    }
+    for (size_t i = 0; i < n && fits;) {
+        size_t len = 0;
+        size_t k = i;
+        for (; k < n && text[k] >= '0' && text[k] <= '9' && len < sizeof text; k++) {
+            len = 10 * len + (size_t)(text[k] - '0');
+        }
+        const size_t end = len > k - i && len <= n - i ? i + len : 0;
+        const char *equals = end != 0 && text[k] == ' ' ? memchr(text + k, '=', end - k) : NULL;
+        fits = equals != NULL && text[end - 1] == '\n' &&
+               !pax_overrides(text + k + 1, (size_t)(equals - text) - k - 1);
+        i = end;
+    }
+    return fits ? SFT_OK
+                : sft__import_trick(a->t.job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, "",
+                                    "torch-pax", at, err,
+                                    "a pax header that changes what the next header says, or is "
+                                    "damaged");
+}
+
 static sft_status take_member(tar *a, const uint8_t *h, uint64_t at, uint64_t size,
                               sft_error *err) {
     char name[101];
@@ -91,7 +132,7 @@ static sft_status take_member(tar *a, const uint8_t *h, uint64_t at, uint64_t si
     memcpy(name, h, 100);
     name[100] = '\0';
     if (h[156] == 'x' || h[156] == 'g') {
-        return SFT_OK; /* what a pax header could change is refused by the names below */
+        return take_pax(a, at, size, err);
     }
     if (h[156] == '5') {
         return SFT_OK; /* the folder itself */

@@ -223,6 +223,9 @@ def zips():
     case("code folder", torch_zip(members=base + [Member("m/code/x.py", b"import os")]), U, "torchscript")
     case("zip in a zip", make_zip([Member("m.pt", good)]), U, "no PyTorch file")
     case("empty zip", b"PK\5\6" + bytes(18), H, ANY)
+    case("gzip", b"\x1f\x8b\x08" + bytes(64), H, ANY)
+    case("Arrow file", b"ARROW1\0\0" + bytes(64) + b"ARROW1", U, "Arrow")
+    case("Cap'n Proto message", struct.pack("<IIIHHQ", 0, 2, 0, 1, 0, 7), U, "Cap'n Proto")
     case("7z", b"7z\xbc\xaf\x27\x1c" + bytes(64), H, ANY)
     case("LFS pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", H, ANY)
     case("web page", b"<!DOCTYPE html><html></html>", H, ANY)
@@ -237,6 +240,8 @@ def zips():
     case("storage shorter", torch_zip(data=DATA[:8]), U, "torch-storage")
     case("storage longer", torch_zip(data=DATA * 4), H, None)
     case("storage missing", torch_zip(members=[base[0], base[2]]), U, "torch-storage")
+    case("storage deflated, longer than it says", changed(1, method=8, packed=packed, usize=16, crc=zlib.crc32(DATA)), ANY, "+")
+    case("pickle of another name", torch_zip(members=base + [Member("m/config.p", b"cos\nsystem\n(S'x'\ntR.")]), H, None)
     case("storage not referred to", torch_zip(members=base + [Member("m/data/7", b"secret")]), H, None)
 
 
@@ -247,6 +252,11 @@ def pickles():
                        ("STACK_GLOBAL from the memo", text("os") + b"q\x00" + text("system") + b"q\x010h\x00h\x01\x93" + arg),
                        ("INST", b"(" + text("touch hacked") + b"ios\nsystem\n"),
                        ("OBJ", b"(" + system + text("touch hacked") + b"o"),
+                       ("OBJ, then POP", b"(" + system + text("touch hacked") + b"o0K\x01"),
+                       ("REDUCE, then POP", system + arg + b"0K\x01"),
+                       ("torch.load of another member", b"ctorch.serialization\nload\n" + text("config.p") + b"\x85R"),
+                       ("copyreg", b"ccopyreg\n_reconstructor\n" + b"(cos\nsystem\nc__builtin__\nobject\nNtR"),
+                       ("BUILD of a global", b"cmy\nThing\n)\x81}" + text("x") + system + arg + b"sb"),
                        ("NEWOBJ", system + text("touch hacked") + b"\x85\x81"),
                        ("eval", b"c__builtin__\neval\n" + arg), ("exec", b"cbuiltins\nexec\n" + arg),
                        ("getattr", b"cbuiltins\ngetattr\n" + arg),
@@ -263,7 +273,13 @@ def pickles():
                        ("operator.attrgetter", b"coperator\nattrgetter\n" + arg),
                        ("logging.FileHandler", b"clogging\nFileHandler\n" + arg),
                        ("ctypes", b"cctypes\nCDLL\n" + arg), ("asyncio", b"casyncio.unix_events\nx\n" + arg)):
-        torch_pkl("runs code: " + name, state(("w", tensor()), ("e", call)), D, ANY)
+        torch_pkl("runs code: " + name, state(("w", tensor()), ("e", call)), D, None if name == "copyreg" else ANY)
+    eval_of = b"c__builtin__\neval\n" + text("data") + b"}" + text("data")
+    paddle = eval_of + array("f4", 8)
+    torch_pkl("Paddle's eval", state(("w", paddle + b"s\x86R")), ANY, None)
+    torch_pkl("Paddle's eval with a second name", state(("w", paddle + b"s" + text("e") + system + arg + b"s\x86R")), D, ANY)
+    torch_pkl("Paddle's eval of other text", state(("w", (paddle + b"s\x86R").replace(text("data"), text("1+1"), 1))), D, ANY)
+    torch_pkl("Paddle's eval with a third argument", state(("w", (paddle + b"s").replace(b"eval\n", b"eval\n(", 1) + b"NtR")), D, ANY)
     torch_pkl("NUL in a name", state(("w", tensor()), ("e", b"ctorch\0.x\nFloatStorage\0\n" + arg)), U, ANY)
     torch_pkl("code named, not called", state(("w", tensor()), ("e", system)), D, None)
     torch_pkl("code called, left out", state(("w", tensor()), ("e", system + arg)), D, None, "--allow-opaque")
@@ -308,6 +324,9 @@ def pickles():
     for p in (0, 1, 6, 255):
         torch_pkl("protocol %d" % p, bytes([0x80, p]) + b"N.", U, "pickle-proto")
     torch_pkl("reduce without a tuple", b"\x80\x02ccollections\nOrderedDict\nNR.", U, "pickle-call")
+    torch_pkl("rebuild of two arguments", state(("w", b"ctorch._utils\n_rebuild_tensor_v2\n" + storage() + b"K\x00\x86R")), U, "torch-")
+    torch_pkl("rebuild of nothing", state(("w", b"ctorch._utils\n_rebuild_tensor_v2\n)R")), U, "torch-")
+    torch_pkl("LONG1 of 255 bytes", b"\x80\x02\x8a\xff" + b"\xff" * 254 + b"\x7f.", H, None)
     torch_pkl("call of a call", b"\x80\x02cmy\nx\n)R)R.", D, ANY)
     torch_pkl("values left over", b"\x80\x02NN.", U, "pickle-stack")
     torch_pkl("no stop", b"\x80\x02N", U, "pickle-truncated")
@@ -354,11 +373,34 @@ def tensors():
          numbers((2, 1)) + b"(ctorch\nper_tensor_affine\nG%s" + integer(0) + b"t\x89}tR")
     bad("scale 0", q.replace(b"%s", struct.pack(">d", 0.0)))
     bad("scale NaN", q.replace(b"%s", struct.pack(">d", float("nan"))))
+    channel = (b"(ctorch\nper_channel_affine\n" + tensor(storage("1", "DoubleStorage", 2), 0, (2,), (1,)) +
+               tensor(storage("2", "LongStorage", 2), 0, (2,), (1,)) + b"%at")
+    per = q.replace(b"(ctorch\nper_tensor_affine\nG%s" + integer(0) + b"t", channel)
+    parts = [Member("m/data.pkl", b""), Member("m/data/0", bytes(16)), Member("m/data/1", bytes(16)),
+             Member("m/data/2", bytes(16)), Member("m/version", b"3\n")]
+
+    def quantised(name, value, verdict, error):
+        parts[0] = Member("m/data.pkl", state(("w", value)))
+        case("tensor: " + name, make_zip(parts), verdict, error)
+
+    quantised("scales of an axis", per.replace(b"%a", integer(0)), H, None)
+    for axis in (-1, 2, 1 << 62):
+        quantised("axis %d" % axis, per.replace(b"%a", integer(axis)), U, "torch-")
+    quantised("scales of another length", per.replace(b"%a", integer(0)).replace(
+        numbers((2, 2)) + numbers((2, 1)), numbers((4, 1)) + numbers((1, 1))), U, "torch-")
+    quantised("quantised, strides leave the storage", per.replace(b"%a", integer(0)).replace(
+        numbers((2, 1)), numbers((1 << 40, 1))), U, "torch-")
+    indices = tensor(storage("1", "LongStorage", 2), 0, (1, 2), (2, 1))
+    sparse = (b"ctorch._utils\n_rebuild_sparse_tensor\n(ctorch.serialization\n_get_layout\n" + text("torch.sparse_coo") +
+              b"\x85R(" + indices + tensor(size=(2,), stride=(1,)) + numbers((1,)) + b"\x88ttR")
+    parts[2] = Member("m/data/1", struct.pack("<qq", 1 << 62, -5))
+    quantised("sparse, indices out of bounds", sparse, H, None)
     meta = b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n" + numbers((3,)) + numbers((1,)) + b"\x89tR"
     torch_pkl("tensor: meta", state(("w", meta)), H, "meta device")
     torch_pkl("name twice", state(("w", tensor()), ("w", tensor())), ANY, ANY)
     torch_pkl("name twice when flat", state(("a.b", tensor()), ("a", b"}" + text("b") + tensor() + b"s")), ANY, ANY)
     torch_pkl("keys 0 and \"0\"", state(("0", tensor()), (b"K\x00", tensor(size=(1, 1)))), U, "twice")
+    torch_pkl("name __metadata__", state(("__metadata__", tensor())), ANY, "+")
     torch_pkl("name with controls", state(("a\x1b[31m\n", tensor())), H, None)
     torch_pkl("name with a lone surrogate", state((b"\xed\xa0\x80", tensor())), H, "torch-name")
     torch_pkl("name of 1 MB", state(("n" * (1 << 20), tensor())), U, "torch-name")
@@ -452,6 +494,15 @@ def tars():
     case("tar: stride negative", make_tar(place=struct.pack("<4qq", 2, 2, -2, 1, 3)), U, "torch-view")
     case("tar: pickle runs code", make_tar({"files": {"pickle": b"cos\nsystem\n" + text("x") + b"\x85R."}}), D, ANY)
     case("tar: a storage of its own", make_tar({"files": {"pickle": GOOD}}), U, "tar")
+    case("tar: sparse member", make_tar({"storages": {"type": b"S"}}), U, "tar")
+    case("tar: device", make_tar({"storages": {"type": b"3"}}), U, "tar")
+    pax = tar_member("PaxHeaders/pickle", b"20 path=../../evil\n\n", type=b"x")
+    case("tar: path of a pax header", pax + make_tar(), D, "torch-pax")
+    grown = tar_member("PaxHeaders/x", b"17 size=99999999\n", type=b"x")
+    case("tar: size of a pax header", grown + make_tar(), D, "torch-pax")
+    case("tar: time in a pax header", tar_member("PaxHeaders/x", b"20 mtime=1234567.25\n", type=b"x") + make_tar(), H, None)
+    for bad in (b"20 mtime=1234567.25", b"9999 a=b\n", b"x", b"5 a\n", b"0 a=b\n", b"18446744073709551617 a=b\n", b"1" * 9000):
+        case("tar: pax header %r" % bad[:12], tar_member("PaxHeaders/x", bad, type=b"x") + make_tar(), D, "torch-pax")
     case("tar: no pickle", make_tar(order=("sys_info", "tensors", "storages")), U, "no PyTorch")
 
 
