@@ -4,7 +4,8 @@
 
 Each row makes one file with the format's own writer, converts it with the tool, and compares with the fastest of
 cp, copy_file_range, and fallocate with two threads of pread and pwrite, on the same number of bytes, turn by turn in
-the same minutes. Files lie in the page cache; nothing waits for the disk (--no-sync). Prints a table, writes JSON.
+the same minutes. Where elements become larger (dequantised ones) best copies what comes out: a pass over memory. Files
+lie in the page cache; nothing waits for the disk (--no-sync). Prints a table, writes JSON.
 
 To add a row: a function that makes the file, and a Row in ROWS. Rows whose writer is not installed say so.
 Needs numpy and torch (scripts/venv.sh) for most rows.
@@ -19,6 +20,7 @@ import os
 import platform
 import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -119,6 +121,100 @@ def make_hdf5(**options) -> Callable[[Path, int], Path]:
     return make
 
 
+def make_npz(folder: Path, size: int) -> Path:
+    import numpy
+
+    path = folder / "model.npz"
+    numpy.savez(path, **{name: t.numpy() for name, t in tensors(size).items()})
+    return path
+
+
+# The next write what the formats' packages write, field for field: those do not take files of this size, or not one
+# after the other. tests/import compares the readers with the packages.
+
+
+def make_gguf(folder: Path, size: int, kind: int = 0, block: int = 1, block_bytes: int = 4) -> Path:
+    """size: of the tensors as F32."""
+    import numpy
+
+    each = 16 << 20  # elements
+    count = max(1, size // 4 // each)
+    head = b"GGUF" + struct.pack("<IQQ", 3, count, 1)
+    key, value = b"general.architecture", b"llama"
+    head += struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
+    nbytes = each // block * block_bytes
+    for i in range(count):
+        name = b"blk.%d.weight" % i
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<IQQIQ", 2, 4096, each // 4096, kind, i * nbytes)
+    blocks = numpy.random.default_rng(1).integers(0, 256, (each // block, block_bytes), dtype=numpy.uint8)
+    if block > 1:  # scales that are ordinary numbers
+        blocks[:, :2] = numpy.frombuffer(numpy.float16(0.01).tobytes(), numpy.uint8)
+    if block_bytes == 144:
+        blocks[:, 2:4] = blocks[:, :2]
+    path = folder / "model.gguf"
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32))
+        for _ in range(count):
+            f.write(blocks.data)
+    return path
+
+
+def varint(n: int) -> bytes:
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def proto(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def make_onnx(folder: Path, size: int, external: bool = False) -> Path:
+    """raw_data in the model, or in a file beside it."""
+    arrays = [t.numpy() for t in tensors(size).values()]
+    path, at, parts = folder / "model.onnx", 0, []
+    beside = open(folder / "model.onnx.data", "wb") if external else None
+    for i, a in enumerate(arrays):
+        one = b"".join(proto(1, d) for d in a.shape) + proto(2, 1) + proto(8, b"w%d" % i)
+        if beside is not None:
+            beside.write(a.data)
+            where = {b"location": b"model.onnx.data", b"offset": b"%d" % at, b"length": b"%d" % a.nbytes}
+            one += b"".join(proto(13, proto(1, k) + proto(2, v)) for k, v in where.items()) + proto(14, 1)
+            at += a.nbytes
+        else:
+            one += varint(9 << 3 | 2) + varint(a.nbytes)
+        parts.append((one, None if external else a))
+    if beside is not None:
+        beside.close()
+    lengths = [len(one) + (a.nbytes if a is not None else 0) for one, a in parts]
+    heads = [varint(5 << 3 | 2) + varint(n) for n in lengths]
+    graph = sum(map(len, heads)) + sum(lengths)
+    with open(path, "wb") as f:
+        f.write(proto(1, 10) + varint(7 << 3 | 2) + varint(graph))
+        for head, (one, a) in zip(heads, parts):
+            f.write(head + one)
+            if a is not None:
+                f.write(a.data)
+        f.write(proto(8, proto(2, 21)))
+    return path
+
+
+def make_mindspore(folder: Path, size: int) -> Path:
+    path = folder / "model.ckpt"
+    with open(path, "wb") as f:
+        for name, t in tensors(size).items():
+            a = t.numpy()
+            inner = b"".join(proto(1, d) for d in a.shape) + proto(2, b"Float32") + varint(3 << 3 | 2) + varint(a.nbytes)
+            value = proto(1, name.encode()) + varint(2 << 3 | 2) + varint(len(inner) + a.nbytes) + inner
+            f.write(varint(1 << 3 | 2) + varint(len(value) + a.nbytes) + value)
+            f.write(a.data)
+    return path
+
+
 def torch_pair(source: Path, target: Path) -> list[str]:
     code = ("import sys, torch; from safetensors.torch import save_file\n"
             "save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])")
@@ -136,6 +232,13 @@ ROWS = [
     Row("column halves f32", make_columns, 0.5),
     Row("hdf5", make_hdf5(), 0.8),
     Row("hdf5 chunks", make_hdf5(chunks=True), 0.0),
+    Row("npz, stored", make_npz, 0.8),
+    Row("gguf", make_gguf, 0.8),
+    Row("onnx", make_onnx, 0.8),
+    Row("onnx, external data", lambda folder, size: make_onnx(folder, size, True), 0.8),
+    Row("mindspore", make_mindspore, 0.8),
+    Row("gguf Q8_0 to f32", lambda folder, size: make_gguf(folder, size, 8, 32, 34), 0.5, ["--dequantize"]),
+    Row("gguf Q4_K to f32", lambda folder, size: make_gguf(folder, size, 12, 256, 144), 0.5, ["--dequantize"]),
 ]
 
 
@@ -219,13 +322,12 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
     copied = folder / "copy"
     spawn([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
     moved = target.stat().st_size
-    target.unlink()
     model = folder / "bytes"  # what best copies: as many bytes as the result has
     if source.stat().st_size >= moved:
         model = source
+        target.unlink()
     else:
-        with open(model, "wb") as f:
-            f.truncate(moved)
+        target.rename(model)
     ours: list[float] = []
     peaks: list[int] = []
     best: dict[str, list[float]] = {name: [] for name in BEST}
@@ -249,7 +351,7 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
         result["peer_peak_bytes"] = peak
         result["times_peer"] = seconds / statistics.median(ours)
         target.unlink()
-    for path in {source, model}:
+    for path in folder.iterdir():
         path.unlink()
     return result
 

@@ -9,7 +9,8 @@
 #include "import/shards.h"
 #include <stdio.h>
 
-/* A catalog with those who need it: closed with the last of its sources. Closing is one thread's. */
+/* A catalog with those who need it: closed with the last of its sources. Closing is one thread's.
+ */
 typedef struct held {
     const sft_allocator *allocator;
     sft_catalog *catalog;
@@ -122,8 +123,8 @@ static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t sou
         SFT_TRY(sft_builder_add_file(m->builder, &file, &at, err));
         *first = i == 0 ? at : *first;
         for (size_t k = 0; k < sft_catalog_metadata_count(catalog, i); k++) {
-            SFT_TRY(sft_catalog_metadata_at(catalog, i, k, &e.key, &e.key_len, &e.value,
-                                            &e.value_len));
+            SFT_TRY(
+                sft_catalog_metadata_at(catalog, i, k, &e.key, &e.key_len, &e.value, &e.value_len));
             SFT_TRY(sft_builder_add_metadata(m->builder, at, &e, err));
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/shards.c - the index of a model in several files, as Hugging Face writes it: an object with
- * weight_map, which gives each tensor's file. Read first: shards.h.
+ * import/shards.c - the index of a model in several files, as Hugging Face writes it: an object
+ * with weight_map, which gives each tensor's file. Read first: shards.h.
  */
 #include "import/shards.h"
 #include "base/json.h"
@@ -193,7 +193,8 @@ bool sft__shard_index_likely(const uint8_t *head, size_t len) {
     const size_t n = sizeof key - 1;
     size_t at = 0;
 
-    while (at < len && (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r')) {
+    while (at < len &&
+           (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r')) {
         at++;
     }
     if (at == len || head[at] != '{') {

@@ -96,8 +96,9 @@ static bool pax_overrides(const char *key, size_t len) {
     return len >= 4 && memcmp(key, "GNU.", 4) == 0;
 }
 
-/* Records "LENGTH KEY=VALUE\n" (POSIX 1003.1, pax). Times and owners are nothing to us; names and sizes
- * that are not those of the header would show one archive to tar's readers and another to us. */
+/* Records "LENGTH KEY=VALUE\n" (POSIX 1003.1, pax). Times and owners are nothing to us; names and
+ * sizes that are not those of the header would show one archive to tar's readers and another to us.
+ */
 static sft_status take_pax(tar *a, uint64_t at, uint64_t size, sft_error *err) {
     char text[8192];
     const size_t n = size < sizeof text ? (size_t)size : sizeof text;
