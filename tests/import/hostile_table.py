@@ -353,7 +353,7 @@ def main():
             count += 1
             seconds, peak = max(scan.seconds, load.seconds), max(scan.peak, load.peak)
             all_seconds, all_peak = max(all_seconds, seconds), max(all_peak, peak)
-            if seconds > SECONDS or peak > MEMORY or scan.status not in (0, 1) or load.status not in (0, 1, 3):
+            if seconds > SECONDS or peak > MEMORY or scan.status not in (0, 1, 3) or load.status not in (0, 1, 3):
                 faults.append("%s: %.2f s, %d MiB, scan %d, ls %d" % (item[0], seconds, peak >> 20, scan.status, load.status))
             for row in into:
                 row.add(verdict, error, scan, load)
