@@ -168,7 +168,7 @@ class Row:
         self.peak = max(self.peak, *(r.peak for r in runs))
 
     def text(self, first):
-        order = [v for v in ("dangerous", "unknown", "harmless") if v in self.verdicts] or sorted(self.verdicts)
+        order = [v for v in ("dangerous", "unknown", "harmless", "refused") if v in self.verdicts] or sorted(self.verdicts)
         error = self.error.replace("|", "\\|")
         error = error if len(error) <= 90 else error[:87] + "..."
         return "| %s | %s | %d | %s | %d: %s | %.0f ms | %.0f MiB |" % (
@@ -324,7 +324,8 @@ def measure(tool, folder, item):
     load = Run(tool, ["ls", *args, path], folder)
     for name in files:
         (folder / name).unlink()
-    verdict = json.loads(scan.out)["verdict"] if scan.status in (0, 1) else "exit %d" % scan.status
+    # A folder or a name that leads nowhere has no verdict.
+    verdict = json.loads(scan.out)["verdict"] if scan.out.startswith(b"{") else "refused"
     return verdict, load.err if load.status != 0 else "", scan, load
 
 
