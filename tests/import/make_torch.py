@@ -3,7 +3,7 @@
 """make_torch.py FOLDER - files by the installed torch, of any age, and torch.json: what its own torch.load makes of them.
 
 torch_oracle.py does more with the torch of today; this one runs on old ones, too, by hand: 1.13.1 (Python 3.11,
-requirements-torch-old.txt, 3 GB) and 1.5.1 (Python 3.6). fixtures.py --tool TOOL FOLDER compares."""
+requirements-torch-old.txt, 3 GB), 1.5.1 and 1.0.0 (Python 3.6). fixtures.py --tool TOOL FOLDER compares."""
 import hashlib
 import json
 import pathlib
@@ -25,7 +25,8 @@ OLD = not hasattr(torch, "view_as_real")  # before 1.6: no view of other types
 def raw(tensor):
     t = tensor.detach().contiguous()
     if OLD:
-        return t.numpy().tobytes()
+        kind = str(t.dtype).split(".")[-1]
+        return (t.long().numpy().astype(kind) if kind in ("int8", "int16") else t.numpy()).tobytes()
     t = torch.view_as_real(t).contiguous() if t.is_complex() else t
     return t.reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
 
@@ -47,7 +48,10 @@ def every(kind):
     if OLD:
         size = numpy.dtype(kind).itemsize
         bits = numpy.random.RandomState(1).randint(0, 2 if kind == "bool" else 256, 120 * size).astype(numpy.uint8)
-        base = torch.from_numpy(bits.view(kind).reshape(4, 5, 6))
+        try:
+            base = torch.from_numpy(bits.view(kind).reshape(4, 5, 6))
+        except TypeError:  # of 1.0: int8, int16
+            base = torch.from_numpy(bits.view(kind).reshape(4, 5, 6).astype("int64")).to(dtype)
     else:
         base = bits_of(kind, dtype)
     return {"whole": base, "scalar": base[1, 2, 3], "empty": base[:0], "row": base[2], "step": base[::2, :, ::3],
