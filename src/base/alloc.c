@@ -117,56 +117,72 @@ void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t
     arena->next_chunk = ARENA_FIRST_CHUNK;
 }
 
-static bool arena_add_chunk(sft__arena *arena, size_t need) {
+/* Bytes of the chunk for a request of `need`. With a budget they follow from the requests alone, never from
+ * what is left of the budget: so a larger budget never fails where a smaller one is enough. Up to half as
+ * much again is taken ahead, so little of a small budget; from 2 MiB on whole huge pages. */
+static size_t arena_chunk_size(const sft__arena *arena, size_t need) {
+    const uint64_t ahead = arena->total / 2;
     size_t size = arena->next_chunk;
+
+    if (arena->budget != 0) {
+        size = SFT__ARENA_EXACT ? 0 : ahead < SFT__PAGES_MIN ? (size_t)ahead : SFT__HUGE_PAGE;
+    }
+    return size < need ? need : size;
+}
+
+static sft__arena_chunk *arena_add_chunk(sft__arena *arena, size_t need) {
     uint64_t total;
     sft__arena_chunk *chunk;
 
-    if (!sft__add_size(need, sizeof *chunk, &need)) {
-        return false;
-    }
-    if (size < need) {
-        size = need;
-    }
     arena->over_budget = false;
-    if (arena->budget != 0) {
-        size = need; /* exact: a larger budget never fails where a smaller one is enough */
+    if (!sft__add_size(need, sizeof *chunk, &need)) {
+        return NULL;
     }
+    const size_t size = arena_chunk_size(arena, need);
     if (!sft__add64(arena->total, size, &total) || (arena->budget != 0 && total > arena->budget)) {
         arena->over_budget = arena->budget != 0;
-        return false;
+        return NULL;
     }
     chunk = sft__alloc(arena->allocator, size);
     if (chunk == NULL) {
-        return false;
+        return NULL;
     }
     chunk->next = arena->chunks;
     chunk->size = size;
     arena->chunks = chunk;
     arena->total = total;
-    arena->at = (uint8_t *)(chunk + 1);
-    arena->end = (uint8_t *)chunk + size;
     if (arena->next_chunk < ARENA_MAX_CHUNK) {
         arena->next_chunk *= 2;
     }
-    return true;
+    return chunk;
+}
+
+static size_t skip_to(const uint8_t *at, size_t alignment) {
+    return (size_t)(0 - (uintptr_t)at) & (alignment - 1);
 }
 
 void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment) {
-    for (int attempt = 0; attempt < 2; attempt++) {
-        const size_t skip = (size_t)(0 - (uintptr_t)arena->at) & (alignment - 1);
-        const size_t room = (size_t)(arena->end - arena->at);
-        size_t need;
-        if (arena->at != NULL && skip <= room && size <= room - skip) {
-            uint8_t *p = arena->at + skip;
-            arena->at = p + size;
-            return p;
-        }
-        if (!sft__add_size(size, alignment, &need) || !arena_add_chunk(arena, need)) {
-            return NULL;
-        }
+    const size_t skip = skip_to(arena->at, alignment);
+    const size_t room = (size_t)(arena->end - arena->at);
+    size_t need;
+
+    if (arena->at != NULL && skip <= room && size <= room - skip) {
+        uint8_t *p = arena->at + skip;
+        arena->at = p + size;
+        return p;
     }
-    return NULL;
+    sft__arena_chunk *chunk = sft__add_size(size, alignment, &need) ? arena_add_chunk(arena, need) : NULL;
+    if (chunk == NULL) {
+        return NULL;
+    }
+    uint8_t *first = (uint8_t *)(chunk + 1);
+    uint8_t *p = first + skip_to(first, alignment);
+    uint8_t *end = (uint8_t *)chunk + chunk->size;
+    if ((size_t)(end - p) - size >= room) { /* else it was a large one: go on in the chunk before */
+        arena->at = p + size;
+        arena->end = end;
+    }
+    return p;
 }
 
 char *sft__arena_copy(sft__arena *arena, const void *src, size_t len) {

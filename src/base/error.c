@@ -74,6 +74,11 @@ size_t sft__escape(char *dst, size_t cap, const char *src, size_t len) {
     for (size_t i = 0; i < len;) {
         char text[12];
         size_t used;
+        if (src[i] >= 0x20 && src[i] < 0x7f && src[i] != '\\' && cap - at >= 5) {
+            dst[at++] = src[i++]; /* nearly every name is made of these */
+            last_fit = at;
+            continue;
+        }
         const size_t n = escape_one(text, src + i, len - i, &used);
         if (at + n + 1 > cap) {
             memcpy(dst + last_fit, "...", 3);

@@ -62,7 +62,7 @@ typedef struct sft__pk_node {
     uint32_t extra; /* for whoever interprets the tree */
 } sft__pk_node;
 
-enum { SFT__PK_CHUNK = 4096 };
+enum { SFT__PK_CHUNK = 1024 };
 
 typedef struct sft__pickle {
     sft__import *job;

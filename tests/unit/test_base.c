@@ -3,6 +3,7 @@
  * Unit tests of src/base: escaping, UTF-8, arena, name table, pool.
  */
 #include "unit/cm.h"
+#include "unit/counting.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -133,6 +134,42 @@ static void arena_aligns_copies_and_keeps_its_budget(void **state) {
     assert_null(sft__arena_alloc(&a, SIZE_MAX, 8));
     assert_true(a.total <= 100000);
     sft__arena_free(&a);
+}
+
+/* What a budget lets through follows from the requests: some budget separates failures from successes, and
+ * no more than it is ever taken. */
+static void arena_budgets_are_monotone_and_chunks_are_shared(void **state) {
+    (void)state;
+    static const size_t sizes[] = {24, 7, 100, 4000, 1, 300000, 16, 90, 65536, 3};
+    enum { N = 400 };
+    bool fits = false;
+    for (uint64_t budget = 1; budget < (UINT64_C(1) << 26); budget += budget / 9 + 1) {
+        counting c;
+        sft__arena a;
+        bool all = true;
+        counting_init(&c);
+        sft__arena_init(&a, &c.allocator, budget);
+        for (size_t i = 0; i < N && all; i++) {
+            const size_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
+            uint8_t *p = sft__arena_alloc(&a, size, 8);
+            all = p != NULL;
+            if (all) {
+                assert_int_equal((uintptr_t)p % 8, 0);
+                memset(p, 0xa5, size);
+            } else {
+                assert_true(a.over_budget);
+            }
+        }
+        assert_true(a.total <= budget && c.held == a.total);
+        assert_true(all || !fits);
+        fits = all;
+        if (all) {
+            assert_true(SFT__ARENA_EXACT || c.calls < N / 2); /* far fewer than requests */
+        }
+        sft__arena_free(&a);
+        assert_all_given_back(&c);
+    }
+    assert_true(fits);
 }
 
 typedef struct named {
@@ -270,6 +307,7 @@ int main(void) {
         cmocka_unit_test(utf8_accepts_and_refuses),
         cmocka_unit_test(checked_arithmetic_sees_every_wrap),
         cmocka_unit_test(arena_aligns_copies_and_keeps_its_budget),
+        cmocka_unit_test(arena_budgets_are_monotone_and_chunks_are_shared),
         cmocka_unit_test(name_table_finds_all_and_reports_duplicates),
         cmocka_unit_test(siphash_matches_its_published_family),
         cmocka_unit_test(buffer_grows_and_prints_numbers),
