@@ -12,27 +12,24 @@
 
 const sft_checkpoint_api *core_checkpoint_api(core_state *state)
 {
+    static const core_wing wing = {
+        .name = "libsafetensors-checkpoint",
+        .library = "libsafetensors-checkpoint.so.0",
+        .variable = "SAFETENSORS_CHECKPOINT_LIBRARY",
+        .symbol = "sft_checkpoint_api_get",
+        .needs = "checkpoints of many ranks need",
+    };
     const sft_checkpoint_api *api = __atomic_load_n(&state->checkpoint, __ATOMIC_ACQUIRE);
-    const char *given = getenv("SAFETENSORS_CHECKPOINT_LIBRARY");
-    const sft_checkpoint_api *(*getter)(void) = NULL;
-    char why[256] = "";
+    const sft_checkpoint_api *(*getter)(void);
 
     if (api != NULL) {
         return api;
     }
-    core_library_symbol(given != NULL && given[0] != '\0' ? given : CORE_CHECKPOINT_LIBRARY, "sft_checkpoint_api_get",
-                        &getter, why, sizeof why);
-    if (getter == NULL) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                        "checkpoints of many ranks need libsafetensors-checkpoint, which is no part of this package: "
-                        "install libsafetensors %s with it, or name the library in SAFETENSORS_CHECKPOINT_LIBRARY (%s)",
-                        sft_version(), why);
+    if (!core_wing_find(state, &wing, &getter)) {
         return NULL;
     }
     api = getter();
-    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-checkpoint is version %s, this package is %s",
-                        api->version, sft_version());
+    if (!core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version)) {
         return NULL;
     }
     __atomic_store_n(&state->checkpoint, api, __ATOMIC_RELEASE);

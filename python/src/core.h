@@ -146,10 +146,25 @@ PyObject *core_import_attribute(const char *module, const char *name);
 /* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
 const sft_pool *core_pool(core_state *state);
 
-/* ---------------------------------------------------------------- remote.c, library_posix.c, library_win.c */
+/* ---------------------------------------------------------------- wing.c, library_posix.c, library_win.c */
 
-#define CORE_REMOTE_LIBRARY "libsafetensors-remote.so.0"
-#define CORE_CHECKPOINT_LIBRARY "libsafetensors-checkpoint.so.0"
+/* A library that is opened when it is first needed. */
+typedef struct core_wing {
+    const char *name;     /* as it is called */
+    const char *library;  /* what is opened, unless the environment names another */
+    const char *variable; /* ... in this variable */
+    const char *symbol;   /* the function that returns its API */
+    const char *needs;    /* begins the sentence where there is none: "reading from a URL needs" */
+} core_wing;
+
+/* getter: points to a pointer to that function. False with an exception. */
+bool core_wing_find(core_state *state, const core_wing *wing, void *getter);
+/* Whether the API that was got is large enough and of this version; false with an exception. */
+bool core_wing_fits(core_state *state, const core_wing *wing, bool large_enough, const char *version);
+/* getter: where a pointer to a function is put; if there is none, NULL, and why says why. */
+bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
+
+/* ---------------------------------------------------------------- remote.c */
 
 int core_is_url(const char *text);
 /* A catalog over what the URL names; false with an exception. */
@@ -157,8 +172,6 @@ bool core_remote_open(core_state *state, sft_catalog **out, const char *url, con
 /* The bytes alone. */
 bool core_remote_source(core_state *state, sft_source **out, const char *url);
 void core_remote_end(core_state *state);
-/* getter: where a pointer to a function is put, NULL if there is none; then why says why. */
-void core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
 
 /* ---------------------------------------------------------------- checkpoint.c */
 
@@ -297,6 +310,7 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
 /* safe_open of (filename, framework, device, backend), NULL where not given. */
 PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how);
+PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs); /* safe_open(...) */
 PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs);

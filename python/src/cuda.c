@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 
-#define CUDA_LIBRARY "libsafetensors-cuda.so.0"
 #define DEVICE_NAME "safetensors_c.cuda.device"
 #define LOADED_NAME "safetensors_c.cuda.loaded"
 
@@ -28,27 +27,21 @@ typedef struct loaded {
 
 static const sft_cuda_api *cuda_api(core_state *state)
 {
-    const char *given = getenv("SAFETENSORS_CUDA_LIBRARY");
-    const sft_cuda_api *(*getter)(void) = NULL;
+    static const core_wing wing = {
+        .name = "libsafetensors-cuda",
+        .library = "libsafetensors-cuda.so.0",
+        .variable = "SAFETENSORS_CUDA_LIBRARY",
+        .symbol = "sft_cuda_api_get",
+        .needs = "loading to a GPU needs",
+    };
+    const sft_cuda_api *(*getter)(void);
     const sft_cuda_api *api;
-    char why[256] = "";
 
-    core_library_symbol(given != NULL && given[0] != '\0' ? given : CUDA_LIBRARY, "sft_cuda_api_get", &getter, why,
-                        sizeof why);
-    if (getter == NULL) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                        "loading to a GPU needs libsafetensors-cuda, which is no part of this package: install "
-                        "libsafetensors %s with its CUDA library, or name the library in SAFETENSORS_CUDA_LIBRARY (%s)",
-                        sft_version(), why);
+    if (!core_wing_find(state, &wing, &getter)) {
         return NULL;
     }
     api = getter();
-    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-cuda is version %s, this package is %s",
-                        api->version, sft_version());
-        return NULL;
-    }
-    return api;
+    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
 }
 
 /* ---------------------------------------------------------------- devices */

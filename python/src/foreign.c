@@ -9,33 +9,25 @@
 
 #include <stdlib.h>
 
-#define IMPORT_LIBRARY "libsafetensors-import.so.0"
 #define WARNINGS_MAX 8
 
 static const sft_import_api *import_api(core_state *state)
 {
-    const char *given = getenv("SAFETENSORS_IMPORT_LIBRARY");
-    const sft_import_api *(*getter)(void) = NULL;
+    static const core_wing wing = {
+        .name = "libsafetensors-import",
+        .library = "libsafetensors-import.so.0",
+        .variable = "SAFETENSORS_IMPORT_LIBRARY",
+        .symbol = "sft_import_api_get",
+        .needs = "files of other formats need",
+    };
+    const sft_import_api *(*getter)(void);
     const sft_import_api *api;
-    char why[256] = "";
 
-    core_library_symbol(given != NULL && given[0] != '\0' ? given : IMPORT_LIBRARY, "sft_import_api_get", &getter,
-                        why, sizeof why);
-    if (getter == NULL) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                        "files of other formats need libsafetensors-import, which is no part of this package: install "
-                        "libsafetensors %s with its import library, or name the library in "
-                        "SAFETENSORS_IMPORT_LIBRARY (%s)",
-                        sft_version(), why);
+    if (!core_wing_find(state, &wing, &getter)) {
         return NULL;
     }
     api = getter();
-    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-import is version %s, this package is %s",
-                        api->version, sft_version());
-        return NULL;
-    }
-    return api;
+    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
 }
 
 /* ---------------------------------------------------------------- how to read */

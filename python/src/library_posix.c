@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-void core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size)
+bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     void *address = handle != NULL ? dlsym(handle, symbol) : NULL;
@@ -18,6 +18,7 @@ void core_library_symbol(const char *library, const char *symbol, void *getter, 
         (void)snprintf(why, size, "%s", text != NULL ? text : "it has no such symbol");
     }
     memcpy(getter, &address, sizeof address); /* ISO C has no such cast */
+    return address != NULL;
 }
 #else
 typedef int library_posix_is_empty;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * remote.c - catalogs behind URLs. libsafetensors-remote is opened when the first URL is met; the wheel does
- * not carry it. It works on the same structures as the copy of the library in here, so its version must be
- * the very same. Read core.h first.
+ * remote.c - catalogs behind URLs. libsafetensors-remote is opened when the first URL is met (wing.c). Read
+ * core.h first.
  */
 #include "core.h"
 #include "sft_remote.h"
@@ -30,28 +29,21 @@ int core_is_url(const char *text)
 
 static const sft_remote_api *load_api(core_state *state)
 {
-    const char *given = getenv("SAFETENSORS_REMOTE_LIBRARY");
-    const sft_remote_api *(*getter)(void) = NULL;
+    static const core_wing wing = {
+        .name = "libsafetensors-remote",
+        .library = "libsafetensors-remote.so.0",
+        .variable = "SAFETENSORS_REMOTE_LIBRARY",
+        .symbol = "sft_remote_api_get",
+        .needs = "reading from a URL needs",
+    };
+    const sft_remote_api *(*getter)(void);
     const sft_remote_api *api;
-    char why[256] = "";
 
-    core_library_symbol(given != NULL && given[0] != '\0' ? given : CORE_REMOTE_LIBRARY, "sft_remote_api_get",
-                        &getter, why, sizeof why);
-    if (getter == NULL) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                        "reading from a URL needs libsafetensors-remote, which is no part of this package: install "
-                        "libsafetensors %s with its remote library, or name the library in "
-                        "SAFETENSORS_REMOTE_LIBRARY (%s)",
-                        sft_version(), why);
+    if (!core_wing_find(state, &wing, &getter)) {
         return NULL;
     }
     api = getter();
-    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "libsafetensors-remote is version %s, this package is %s",
-                        api->version, sft_version());
-        return NULL;
-    }
-    return api;
+    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
 }
 
 static struct core_remote *make(core_state *state)
