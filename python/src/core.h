@@ -44,7 +44,7 @@ struct core_state;
 /* ---------------------------------------------------------------- memory.c */
 
 typedef enum core_memory_kind {
-    CORE_HEAP = 1,  /* malloc */
+    CORE_HEAP = 1,  /* malloc, behind the core_memory */
     CORE_PAGES = 2, /* anonymous pages, huge where the system has them */
     CORE_MAP = 3,   /* a private copy-on-write mapping of a file */
     CORE_VIEW = 4   /* the buffer of a Python object */
@@ -54,13 +54,20 @@ typedef struct core_memory {
     size_t refs; /* atomic */
     unsigned char *base;
     size_t size;
+    size_t room; /* CORE_PAGES: what was allocated, size or more */
+    struct core_spare *spare; /* CORE_PAGES: where they go */
     core_memory_kind kind;
     bool readonly;
     Py_buffer view; /* CORE_VIEW */
 } core_memory;
 
-/* Writable memory of its own, not cleared for sure; NULL without an exception when there is none. */
-core_memory *core_memory_new(size_t size);
+/* Pages that wait for their next use. */
+typedef struct core_spare core_spare;
+core_spare *core_spare_new(void);
+void core_spare_end(core_spare *spare); /* NULL is fine; blocks in use stay */
+
+/* Writable memory of its own, not cleared; NULL without an exception when there is none. */
+core_memory *core_memory_new(struct core_state *state, size_t size);
 /* A private mapping of the first `size` bytes; NULL with an exception set. */
 core_memory *core_memory_map(struct core_state *state, int fd, size_t size, const char *name);
 core_memory *core_memory_view(PyObject *object);
@@ -75,6 +82,7 @@ void *core_pages_map(int fd, size_t size, int *shorter);
 void core_pages_unmap(void *base, size_t size);
 void *core_pages_new(size_t size);
 void core_pages_free(void *base, size_t size);
+void core_pages_idle(void *base, size_t size); /* a hint: what lies there is wanted no more, the room is */
 void core_pages_huge(void *base, size_t size); /* a hint for memory that somebody else allocated */
 long core_process(void);
 
@@ -135,6 +143,8 @@ typedef struct core_state {
     PyObject *numpy_dtype[SFT_DTYPE_COUNT + 1];
     sft_pool *pool;   /* atomic */
     long pool_process; /* atomic: who made it */
+    core_spare *spare;
+    PyObject *slice_fields[3]; /* "start", "stop", "step" */
     struct core_remote *remote; /* atomic; remote.c */
     const struct sft_checkpoint_api *checkpoint; /* atomic; checkpoint.c */
 } core_state;

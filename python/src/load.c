@@ -321,7 +321,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     if (!room_for(file, c, &size)) {
         return NULL;
     }
-    o.memory = core_memory_new(size);
+    o.memory = core_memory_new(state, size);
     if (o.memory == NULL) {
         return PyErr_NoMemory();
     }
@@ -391,7 +391,7 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     sft_error err;
     PyObject *result = NULL;
 
-    if (tensor->nbytes > SIZE_MAX / 2 || (place.memory = core_memory_new((size_t)tensor->nbytes)) == NULL) {
+    if (tensor->nbytes > SIZE_MAX / 2 || (place.memory = core_memory_new(state, (size_t)tensor->nbytes)) == NULL) {
         return PyErr_NoMemory();
     }
     place.data = place.memory->base;

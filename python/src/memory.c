@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * memory.c - memory that tensors lie in: counted, freed by whoever lets go last, and lent to Python through
- * the buffer protocol. Dropping needs no GIL, except for the buffers of Python objects. Read core.h first.
+ * memory.c - memory that tensors lie in: counted, freed (or kept for the next) by whoever lets go last, and lent
+ * to Python through the buffer protocol. Dropping needs no GIL, except for the buffers of Python objects. Read
+ * core.h first.
  */
 #include "core.h"
 
@@ -9,6 +10,20 @@
 
 /* Below this malloc is faster than pages of our own, and wastes less. */
 #define SMALL ((size_t)256 << 10)
+#define HEAP_ALIGN ((size_t)64) /* what vector code likes */
+
+/* Pages that nobody uses any more are kept for the next tensor of about their size: a loop over slices then
+ * writes to memory that exists, where fresh pages would cost more than the read. So much of it at most. */
+#define SPARE_BYTES ((size_t)64 << 20)
+#define SPARE_BLOCKS 8
+
+/* Counted: the module has one, and every block of pages that is in use. */
+struct core_spare {
+    size_t refs;                      /* atomic */
+    size_t ended;                     /* atomic: the module is gone, nothing more is kept */
+    size_t bytes;                     /* atomic: of all blocks */
+    core_memory *blocks[SPARE_BLOCKS]; /* atomic, each; refs 0, spare NULL */
+};
 
 static core_memory *make(core_memory_kind kind, unsigned char *base, size_t size)
 {
@@ -17,36 +32,157 @@ static core_memory *make(core_memory_kind kind, unsigned char *base, size_t size
         m->refs = 1;
         m->kind = kind;
         m->base = base;
-        m->size = size;
+        m->size = m->room = size;
     }
     return m;
 }
 
-core_memory *core_memory_new(size_t size)
+/* ---------------------------------------------------------------- spare pages */
+
+core_spare *core_spare_new(void)
 {
+    core_spare *spare = calloc(1, sizeof *spare);
+    if (spare != NULL) {
+        spare->refs = 1;
+    }
+    return spare;
+}
+
+/* What is in that place, now the caller's; NULL: nothing. */
+static core_memory *spare_out(core_spare *spare, size_t place)
+{
+    core_memory *m = __atomic_exchange_n(&spare->blocks[place], NULL, __ATOMIC_ACQ_REL);
+    if (m != NULL) {
+        __atomic_fetch_sub(&spare->bytes, m->room, __ATOMIC_RELAXED);
+    }
+    return m;
+}
+
+static void pages_end(core_memory *m)
+{
+    if (m != NULL) {
+        core_pages_free(m->base, m->room);
+        free(m);
+    }
+}
+
+static void spare_empty(core_spare *spare)
+{
+    for (size_t i = 0; i < SPARE_BLOCKS; i++) {
+        pages_end(spare_out(spare, i));
+    }
+}
+
+static void spare_drop(core_spare *spare)
+{
+    if (spare != NULL && __atomic_fetch_sub(&spare->refs, 1, __ATOMIC_ACQ_REL) == 1) {
+        spare_empty(spare);
+        free(spare);
+    }
+}
+
+void core_spare_end(core_spare *spare)
+{
+    if (spare != NULL) {
+        __atomic_store_n(&spare->ended, 1, __ATOMIC_RELEASE);
+        spare_empty(spare);
+        spare_drop(spare);
+    }
+}
+
+/* The block goes into a free place, or into the first: the newest is the likeliest to be wanted again. Others go
+ * until it fits. */
+static void spare_in(core_spare *spare, core_memory *m)
+{
+    if (m->room > SPARE_BYTES || __atomic_load_n(&spare->ended, __ATOMIC_ACQUIRE) != 0) {
+        pages_end(m);
+        return;
+    }
+    for (size_t i = 0; i < SPARE_BLOCKS; i++) {
+        if (__atomic_load_n(&spare->bytes, __ATOMIC_RELAXED) <= SPARE_BYTES - m->room) {
+            break;
+        }
+        pages_end(spare_out(spare, i));
+    }
+    core_pages_idle(m->base, m->room);
+    __atomic_fetch_add(&spare->bytes, m->room, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < SPARE_BLOCKS; i++) {
+        core_memory *none = NULL;
+        if (__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            return;
+        }
+    }
+    m = __atomic_exchange_n(&spare->blocks[0], m, __ATOMIC_ACQ_REL);
+    if (m != NULL) {
+        __atomic_fetch_sub(&spare->bytes, m->room, __ATOMIC_RELAXED);
+        pages_end(m);
+    }
+}
+
+/* A block that has room for `size` bytes and not much more; NULL: none. */
+static core_memory *spare_find(core_spare *spare, size_t size)
+{
+    for (size_t i = 0; i < SPARE_BLOCKS; i++) {
+        core_memory *m, *none = NULL;
+        if (__atomic_load_n(&spare->blocks[i], __ATOMIC_RELAXED) == NULL) {
+            continue;
+        }
+        m = spare_out(spare, i);
+        if (m == NULL) {
+            continue;
+        }
+        if (m->room >= size && m->room - size <= m->room / 4) {
+            return m;
+        }
+        __atomic_fetch_add(&spare->bytes, m->room, __ATOMIC_RELAXED);
+        if (!__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            __atomic_fetch_sub(&spare->bytes, m->room, __ATOMIC_RELAXED);
+            pages_end(m);
+        }
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+/* One block of malloc: what is known of it, then the bytes. */
+static core_memory *heap_new(size_t size)
+{
+    core_memory *m = malloc(sizeof *m + HEAP_ALIGN + size);
+    if (m != NULL) {
+        memset(m, 0, sizeof *m);
+        m->refs = 1;
+        m->kind = CORE_HEAP;
+        m->base = (unsigned char *)(((uintptr_t)(m + 1) + HEAP_ALIGN - 1) & ~(uintptr_t)(HEAP_ALIGN - 1));
+        m->size = m->room = size;
+    }
+    return m;
+}
+
+core_memory *core_memory_new(struct core_state *state, size_t size)
+{
+    core_spare *spare = state->spare;
     core_memory *m;
-    void *base;
 
     if (size < SMALL) {
-        /* One byte more: nothing that is lent has the address NULL. 64: what vector code likes. */
-        void *block = malloc(size + 64);
-        if (block == NULL) {
+        return heap_new(size);
+    }
+    m = spare_find(spare, size);
+    if (m == NULL) {
+        unsigned char *base = core_pages_new(size);
+        if (base == NULL) {
             return NULL;
         }
-        m = make(CORE_HEAP, block, size);
+        m = make(CORE_PAGES, base, size);
         if (m == NULL) {
-            free(block);
+            core_pages_free(base, size);
+            return NULL;
         }
-        return m;
     }
-    base = core_pages_new(size);
-    if (base == NULL) {
-        return NULL;
-    }
-    m = make(CORE_PAGES, base, size);
-    if (m == NULL) {
-        core_pages_free(base, size);
-    }
+    __atomic_fetch_add(&spare->refs, 1, __ATOMIC_RELAXED);
+    m->spare = spare;
+    m->refs = 1;
+    m->size = size;
     return m;
 }
 
@@ -95,6 +231,15 @@ core_memory *core_memory_keep(core_memory *memory)
     return memory;
 }
 
+static void pages_drop(core_memory *m)
+{
+    core_spare *spare = m->spare;
+
+    m->spare = NULL;
+    spare_in(spare, m);
+    spare_drop(spare);
+}
+
 void core_memory_drop(core_memory *memory)
 {
     if (memory == NULL || __atomic_fetch_sub(&memory->refs, 1, __ATOMIC_ACQ_REL) != 1) {
@@ -102,11 +247,10 @@ void core_memory_drop(core_memory *memory)
     }
     switch (memory->kind) {
     case CORE_HEAP:
-        free(memory->base);
         break;
     case CORE_PAGES:
-        core_pages_free(memory->base, memory->size);
-        break;
+        pages_drop(memory);
+        return;
     case CORE_MAP:
         core_pages_unmap(memory->base, memory->size);
         break;

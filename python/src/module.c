@@ -74,6 +74,18 @@ static int module_exec(PyObject *module)
 
     s->error = core_error_class();
     s->converters = PyDict_New();
+    s->spare = core_spare_new();
+    if (s->spare == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const fields[3] = {"start", "stop", "step"};
+        s->slice_fields[i] = PyUnicode_InternFromString(fields[i]);
+        if (s->slice_fields[i] == NULL) {
+            return -1;
+        }
+    }
     if (s->error == NULL || s->converters == NULL ||
         PyModule_AddObjectRef(module, "SafetensorError", s->error) < 0 ||
         PyModule_AddObjectRef(module, "_converters", s->converters) < 0 ||
@@ -134,6 +146,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(s->stream_type);
     Py_CLEAR(s->torch_from_dlpack);
     Py_CLEAR(s->numpy_ndarray);
+    for (size_t i = 0; i < 3; i++) {
+        Py_CLEAR(s->slice_fields[i]);
+    }
     for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {
         Py_CLEAR(s->torch_dtype[i]);
         Py_CLEAR(s->numpy_dtype[i]);
@@ -147,6 +162,8 @@ static void module_free(void *module)
 
     (void)module_clear(module);
     core_remote_end(s);
+    core_spare_end(s->spare);
+    s->spare = NULL;
     /* In a child its threads do not exist, and joining them would wait for ever. */
     if (s->pool != NULL && s->pool_process == core_process()) {
         sft_pool_free(s->pool);

@@ -79,6 +79,20 @@ void core_pages_free(void *base, size_t size)
     (void)munmap(base, size);
 }
 
+/* The system may take them when it needs memory. Asked for huge pages only: with small ones that costs as much as
+ * it is worth to keep them. */
+void core_pages_idle(void *base, size_t size)
+{
+#if defined(MADV_FREE)
+    if (size >= HUGE) {
+        (void)madvise(base, size, MADV_FREE);
+    }
+#else
+    (void)base;
+    (void)size;
+#endif
+}
+
 void core_pages_huge(void *base, size_t size)
 {
 #if defined(MADV_HUGEPAGE)

@@ -58,6 +58,11 @@ void core_pages_free(void *base, size_t size)
     VirtualFree(base, 0, MEM_RELEASE);
 }
 
+void core_pages_idle(void *base, size_t size)
+{
+    (void)VirtualAlloc(base, size, MEM_RESET, PAGE_READWRITE);
+}
+
 void core_pages_huge(void *base, size_t size)
 {
     (void)base;

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define UNWATCHED ((uint64_t)256 << 10) /* reads of files below this are not asked whether to stop */
+
 typedef struct slice_object {
     PyObject_HEAD
     core_state *state;
@@ -52,9 +54,9 @@ typedef struct wanted {
 } wanted;
 
 /* One bound of a slice object; None: omitted. */
-static bool bound(PyObject *slice, const char *name, int64_t *out)
+static bool bound(PyObject *slice, PyObject *field, int64_t *out)
 {
-    PyObject *value = PyObject_GetAttrString(slice, name), *index;
+    PyObject *value = PyObject_GetAttr(slice, field), *index;
     int overflow = 0;
 
     *out = SFT_OMIT;
@@ -86,8 +88,9 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
     }
     if (PySlice_Check(item)) {
         out->kind = SFT_SLICE_RANGE;
-        if (!bound(item, "start", &out->start) || !bound(item, "stop", &out->stop) ||
-            !bound(item, "step", &out->step)) {
+        if (!bound(item, s->state->slice_fields[0], &out->start) ||
+            !bound(item, s->state->slice_fields[1], &out->stop) ||
+            !bound(item, s->state->slice_fields[2], &out->step)) {
             return false;
         }
         out->step = out->step == SFT_OMIT ? 1 : out->step;
@@ -97,7 +100,7 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
         }
         return true;
     }
-    if (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape")) {
+    if (PyLong_CheckExact(item) || (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape"))) {
         int overflow = 0;
         PyObject *index = PyNumber_Index(item);
         if (index == NULL) {
@@ -292,6 +295,20 @@ typedef struct result {
     uint64_t nbytes; /* this many of them */
 } result;
 
+/* What sft_tensor_result says, where elements are whole bytes. A slice is never larger than its tensor. */
+static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result *r)
+{
+    r->rank = 0;
+    r->nbytes = t->dtype->block_bytes;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        r->nbytes *= dims[i].count;
+        if (!dims[i].dropped) {
+            r->shape[r->rank++] = dims[i].count;
+        }
+    }
+    return SFT_OK;
+}
+
 static bool resolve(slice_object *s, const wanted *w, result *r)
 {
     const sft_tensor *t = s->tensor;
@@ -309,7 +326,9 @@ static bool resolve(slice_object *s, const wanted *w, result *r)
     options.slices = w->items;
     options.slice_count = w->count;
     if (sft_slice_resolve(w->items, w->count, t->shape, t->rank, dims, &err) != SFT_OK ||
-        sft_tensor_result(t, &options, r->shape, &r->rank, &r->nbytes, &err) != SFT_OK) {
+        (t->dtype->block_elements == 1
+             ? result_shape(t, dims, r)
+             : sft_tensor_result(t, &options, r->shape, &r->rank, &r->nbytes, &err)) != SFT_OK) {
         if (err.status == SFT_E_SUBBYTE) {
             return outside(s, w, "%s", core_reference_text(SFT_E_SUBBYTE));
         }
@@ -334,18 +353,29 @@ static core_memory *read_slice(slice_object *s, const wanted *w, const result *r
 {
     sft_read_options options;
     core_memory *memory;
+    const bool map = core_file_can_map(s->file, s->tensor);
     core_watch watch;
     sft_status status;
     sft_error err;
 
-    if (r->nbytes > SIZE_MAX / 2 || (memory = core_memory_new((size_t)r->nbytes)) == NULL) {
+    if (r->nbytes > SIZE_MAX / 2 || (memory = core_memory_new(s->state, (size_t)r->nbytes)) == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     SFT_INIT(&options);
     options.slices = w->items;
     options.slice_count = w->count;
-    options.flags = !s->owned && core_file_can_map(s->file, s->tensor) ? SFT_READ_BORROW : 0;
+    options.flags = !s->owned && map ? SFT_READ_BORROW : 0;
+    if (map && r->nbytes < UNWATCHED) { /* over before anybody could interrupt it */
+        Py_BEGIN_ALLOW_THREADS
+        status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
+        Py_END_ALLOW_THREADS
+        if (status != SFT_OK) {
+            core_memory_drop(memory);
+            return (core_memory *)core_raise(s->state, &err, NULL);
+        }
+        return memory;
+    }
     options.pool = r->nbytes >= ((uint64_t)8 << 20) ? core_pool(s->state) : NULL;
     core_watch_begin(&watch, NULL);
     options.control = &watch.control;

@@ -218,7 +218,7 @@ static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_it
         }
         whole = &s->whole[item->index];
         if (whole->memory == NULL) {
-            whole->memory = core_memory_new(item->nbytes != 0 ? (size_t)item->nbytes : 1);
+            whole->memory = core_memory_new(s->state, item->nbytes != 0 ? (size_t)item->nbytes : 1);
         }
         memory = whole->memory;
         if (memory != NULL) {

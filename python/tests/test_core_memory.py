@@ -278,3 +278,78 @@ def test_strategies(big):
             assert np.array_equal(f.get_tensors(["x"], strategy=strategy)["x"], BIG)
         with pytest.raises(ValueError, match="none of: auto, map, read, direct"):
             f.get_tensors(strategy="zz")
+
+
+# ------------------------------------------------------------------ memory that is used again
+
+
+def slices_of(tmp_path, mib=3):
+    rows = np.arange(mib << 18, dtype=np.float32).reshape(-1, 1024)
+    p = tmp_path / "rows.safetensors"
+    p.write_bytes(image({"w": rows}))
+    return rows, safe_open(p, "np", backend="pread").get_slice("w")
+
+
+def test_pages_that_nobody_uses_serve_the_next_slice(tmp_path):
+    rows, part = slices_of(tmp_path)
+    first = part[0:300]
+    at = first.ctypes.data
+    view = first[5]
+    del first
+    second = part[300:600]  # the first is still looked at
+    assert second.ctypes.data != at and np.array_equal(view, rows[5])
+    del view
+    third = part[1:301]
+    assert third.ctypes.data == at
+    assert np.array_equal(third, rows[1:301]) and np.array_equal(second, rows[300:600])
+    del third
+    assert part[0:280].ctypes.data == at  # a little smaller
+    small = part[0:80]
+    assert small.ctypes.data != at  # 1.2 MB for 320 KB would be waste
+    assert np.array_equal(small, rows[:80])
+
+
+def test_used_pages_carry_nothing_over(tmp_path):
+    rows, part = slices_of(tmp_path)
+    seen = []
+    for i in range(60):
+        count = 64 + i * 37 % 600
+        start = i * 11 % (len(rows) - count)
+        array = part[start : start + count : 1 + i % 3]
+        assert np.array_equal(array, rows[start : start + count : 1 + i % 3])
+        array[:] = -1
+        seen.append(array)
+        if i % 5:
+            seen.pop(i % len(seen))
+    assert all((array == -1).all() for array in seen)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_unused_pages_are_bounded(tmp_path):
+    _, part = slices_of(tmp_path, 160)
+    before = resident()
+    kept = [part[i << 10 : (i + 8) << 10] for i in range(0, 32, 8)] + [part[:]]
+    assert resident() - before > 250 << 20
+    del kept
+    gc.collect()
+    assert resident() - before < 90 << 20  # 64 MiB, and what the system has at hand
+
+
+def test_threads_take_and_return_pages(tmp_path):
+    rows, part = slices_of(tmp_path)
+    wrong = []
+
+    def work(me):
+        for i in range(150):
+            start = (me * 31 + i) % 400
+            array = part[start : start + 70 + me % 4 * 60]
+            if not np.array_equal(array, rows[start : start + len(array)]):
+                wrong.append((me, i))
+            array[:] = me
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
