@@ -144,7 +144,11 @@ static void resolve_range(const sft_slice *s, uint64_t size, sft_dim *out) {
     if (s->step > 0) {
         const uint64_t start = s->start == SFT_OMIT ? 0 : clip_up(s->start, size);
         const uint64_t stop = s->stop == SFT_OMIT ? size : clip_up(s->stop, size);
-        out->count = start < stop ? (stop - start - 1) / (uint64_t)s->step + 1 : 0;
+        out->count = start < stop ? stop - start : 0;
+        if (s->step != 1) { /* a division costs more than all the rest */
+            out->count =
+                out->count / (uint64_t)s->step + (out->count % (uint64_t)s->step != 0 ? 1 : 0);
+        }
         out->start = out->count != 0 ? start : 0;
     } else {
         const uint64_t start = s->start == SFT_OMIT ? size : clip_down(s->start, size);
@@ -156,7 +160,8 @@ static void resolve_range(const sft_slice *s, uint64_t size, sft_dim *out) {
 
 static sft_status resolve_one(const sft_slice *s, size_t dimension, uint64_t size, sft_dim *out,
                               sft_error *err) {
-    memset(out, 0, sizeof *out);
+    out->dropped = 0;
+    out->reserved = 0;
     if (s->kind == SFT_SLICE_RANGE) {
         if (s->step == 0) {
             return sft__fail(err, SFT_E_ARG, "slice: step is 0 in dimension %llu",

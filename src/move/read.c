@@ -279,9 +279,9 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
     return read_alone(view, catalog, dst, o, err);
 }
 
-sft_status sft_tensor_read(const sft_catalog *catalog, const sft_tensor *tensor,
-                           const sft_read_options *options, void *dst, size_t dst_size,
-                           sft_error *err) {
+sft_status sft__read_any(const sft_catalog *catalog, const sft_tensor *tensor,
+                         const sft_read_options *options, void *dst, size_t dst_size,
+                         sft_error *err) {
     sft_read_options o;
     sft__view view;
 

@@ -17,6 +17,11 @@ sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uin
 sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalog *catalog,
                           uint32_t piece, sft__watch *watch, sft_error *err);
 
+/* sft_tensor_read, the long way: any options, any tensor, every error. */
+sft_status sft__read_any(const sft_catalog *catalog, const sft_tensor *tensor,
+                         const sft_read_options *options, void *dst, size_t dst_size,
+                         sft_error *err);
+
 /* Packed bytes, as sft_tensor_read_bytes, watched. */
 sft_status sft__tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor, uint64_t offset,
                              uint8_t *dst, size_t size, sft__watch *watch, sft_error *err);

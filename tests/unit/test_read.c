@@ -6,6 +6,7 @@
  */
 #include "unit/cm.h"
 
+#include "move/read.h"
 #include "unit/move_util.h"
 
 enum { RANK = 8 };
@@ -253,6 +254,67 @@ static void strides_equal_the_reference(void **state) {
         sft_catalog_close(catalog);
         free(file);
     }
+}
+
+/* The short way for one run of bytes against the long way: status, words, bytes and calls. */
+static void runs_equal_the_long_way(void **state) {
+    (void)state;
+    static const int64_t odd[] = {SFT_OMIT, SFT_OMIT + 1, INT64_MAX, -1, 0, 1, 1000};
+    uint64_t short_ones = 0;
+    rnd_state = 17;
+    for (int round = 0; round < 20000; round++) {
+        trial t;
+        size_t size;
+        own_source own;
+        sft_read_options o;
+        uint8_t got[2][6000 * 8 + 1];
+        sft_error err[2];
+        sft_status status[2];
+        uint64_t reads[2];
+        const sft_dtype *dtype = sft_dtype_get((uint32_t)(1 + rnd_below(SFT_DTYPE_COUNT)));
+        if (!trial_shape(&t, dtype, 600)) {
+            continue;
+        }
+        trial_slices(&t);
+        for (size_t i = 0; i < t.slice_count; i++) { /* mostly runs; some items are wrong */
+            sft_slice *s = &t.slices[i];
+            s->step = rnd_below(8) == 0 ? s->step : 1;
+            s->start = rnd_below(16) == 0 ? odd[rnd_below(7)] : s->start;
+            s->stop = rnd_below(16) == 0 ? odd[rnd_below(7)] : s->stop;
+            s->kind = rnd_below(30) == 0 ? SFT_SLICE_ELLIPSIS : s->kind;
+            if (rnd_below(3) == 0 && s->kind == SFT_SLICE_RANGE) {
+                s->start = (int64_t)rnd_below(t.shape[i] + 1);
+                s->stop = s->start + 1;
+            }
+        }
+        uint8_t *file = one_tensor_file(t.dtype, t.shape, t.rank, t.nbytes, rnd_below(8), &size);
+        sft_catalog *catalog = own_open(&own, file, size, 0);
+        own.fail_from = rnd_below(10) == 0 ? size - rnd_below(t.nbytes + 1) : UINT64_MAX;
+        SFT_INIT(&o);
+        o.slices = t.slices;
+        o.slice_count = t.slice_count;
+        o.dtype = rnd_below(4) == 0 ? dtype : NULL;
+        o.flags = rnd_below(4) == 0 ? SFT_READ_HOST_ORDER : rnd_below(50) == 0 ? 64 : 0;
+        const size_t room = rnd_below(10) == 0 ? (size_t)t.nbytes / 2 : sizeof got[0] - 1;
+        memset(got, 0x5a, sizeof got);
+        memset(err, 0, sizeof err);
+        for (int way = 0; way < 2; way++) {
+            const uint64_t before = own.reads;
+            status[way] = way == 0 ? sft_tensor_read(catalog, sft_catalog_at(catalog, 0), &o,
+                                                     got[0], room, &err[0])
+                                   : sft__read_any(catalog, sft_catalog_at(catalog, 0), &o, got[1],
+                                                   room, &err[1]);
+            reads[way] = own.reads - before;
+        }
+        assert_int_equal(status[0], status[1]);
+        assert_memory_equal(&err[0], &err[1], sizeof err[0]);
+        assert_memory_equal(got[0], got[1], sizeof got[0]);
+        assert_int_equal(reads[0], reads[1]);
+        short_ones += status[0] == SFT_OK && reads[0] == 1 ? 1 : 0;
+        sft_catalog_close(catalog);
+        free(file);
+    }
+    assert_true(short_ones > 3000);
 }
 
 /* A cast while reading equals reading and then casting. */
@@ -527,6 +589,7 @@ static void arguments_are_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_equal_the_reference),
+        cmocka_unit_test(runs_equal_the_long_way),
         cmocka_unit_test(strides_equal_the_reference),
         cmocka_unit_test(casts_equal_read_then_convert),
         cmocka_unit_test(large_reads_with_a_pool),
