@@ -38,8 +38,8 @@ sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, co
 sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
                           size_t size, sft_error *err);
 /* Copies from a descriptor inside the kernel. *moved: bytes that were; fewer where this way is not
- * open, or the source ends: no error, the rest is to be read and written. On local disks only what could be
- * shared instead of copied (the positions agree modulo 4096). */
+ * open, or the source ends: no error, the rest is to be read and written. On local disks only what
+ * could be shared instead of copied: the file system can, the positions agree modulo 4096. */
 sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
                           uint64_t size, uint64_t *moved, sft_error *err);
 sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err);

@@ -139,12 +139,9 @@ static bool is_refusal(int cause) {
 
 /* Inside the kernel pages are copied one by one, at half the speed of reading and writing blocks
  * that stay in the processor's cache: worth while only where a server does the copying, or where
- * blocks of a file system might be shared. Numbers from statfs(2) and the kernel's magic.h. */
+ * blocks of a file system are shared. Numbers from statfs(2) and the kernel's magic.h. */
 static bool kernel_is_better(int fd, uint64_t from, uint64_t to) {
     struct statfs s;
-    if ((from - to) % 4096 == 0) {
-        return true;
-    }
     if (fstatfs(fd, &s) != 0) {
         return false;
     }
@@ -156,6 +153,12 @@ static bool kernel_is_better(int fd, uint64_t from, uint64_t to) {
     case 0x65735546: /* fuse */
     case 0x5346414F: /* afs */
         return true;
+    case 0x9123683E: /* btrfs */
+    case 0x58465342: /* xfs */
+    case 0xCA451A4E: /* bcachefs */
+    case 0x2FC12FC1: /* zfs */
+    case 0x7461636F: /* ocfs2 */
+        return (from - to) % 4096 == 0;
     default:
         return false;
     }

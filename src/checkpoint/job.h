@@ -25,7 +25,7 @@
 
 #ifndef SFT_UNIT
 #define SFT__JOB_UNIT   ((uint64_t)16 << 20)  /* bytes of one share of work */
-#define SFT__JOB_BLOCK  ((uint64_t)256 << 10) /* bytes of a run copied at once */
+#define SFT__JOB_BLOCK  ((uint64_t)512 << 10) /* bytes of a run copied at once: in a core's cache */
 #define SFT__JOB_BAND   ((uint64_t)2 << 20)   /* bytes of a band, sources and targets */
 #define SFT__JOB_LONG   ((uint64_t)256 << 10) /* runs of so many bytes are copied one by one */
 #define SFT__JOB_DIRECT ((uint64_t)1 << 20)   /* parts of runs that the kernel copies */

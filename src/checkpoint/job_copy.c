@@ -22,7 +22,8 @@ static size_t first_run(const sft_job *job, const sft__job_file *f, uint64_t off
     return low;
 }
 
-/* Calls visit for stretches of at most `most` bytes without a hole in the file. */
+/* Calls visit for stretches of at most `most` bytes without a hole in the file, which end at multiples
+ * of `most` where they can. */
 static sft_status each_stretch(const sft_job *job, const sft__job_unit *unit, uint64_t most,
                                sft_status (*visit)(void *, size_t, uint64_t, uint64_t, sft_error *),
                                void *ctx, sft_error *err) {
@@ -32,11 +33,12 @@ static sft_status each_stretch(const sft_job *job, const sft__job_unit *unit, ui
     uint64_t at = unit->first;
     while (i < end && at < unit->end && job->runs[i].to < unit->end) {
         at = at > job->runs[i].to ? at : job->runs[i].to;
+        const uint64_t limit = at + (most - at % most);
         uint64_t stop = at;
-        for (size_t k = i; k < end && job->runs[k].to <= stop && stop - at < most; k++) {
+        for (size_t k = i; k < end && job->runs[k].to <= stop && stop < limit; k++) {
             stop = job->runs[k].to + job->runs[k].size;
         }
-        stop = stop - at < most ? stop : at + most;
+        stop = stop < limit ? stop : limit;
         stop = stop < unit->end ? stop : unit->end;
         SFT_TRY(visit(ctx, i, at, stop - at, err));
         at = stop;

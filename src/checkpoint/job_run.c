@@ -131,7 +131,7 @@ sft_status sft__run_open_journal(running *r, sft_error *err) {
 typedef struct unit_work {
     running *r;
     uint32_t crc;
-    bool unknown; /* not all bytes were seen */
+    bool unknown; /* not all bytes were looked at */
     const sft__job_unit *unit;
     uint8_t *buffer;
 } unit_work;
@@ -140,7 +140,7 @@ static sft_status put_bytes(void *ctx, uint32_t file, uint64_t offset, uint8_t *
                             sft_error *err) {
     unit_work *const w = ctx;
     SFT_TRY(sft__outputs_write(&w->r->outputs, file, offset, data, size, err));
-    w->crc = sft_crc32c(w->crc, data, size);
+    w->crc = w->unknown ? 0 : sft_crc32c(w->crc, data, size);
     return advance(w->r, size);
 }
 
@@ -212,8 +212,8 @@ static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *er
 
 static sft_status do_unit(running *r, size_t unit, sft_error *err) {
     const sft__job_unit *const u = &r->job->units[unit];
-    unit_work w = {r, 0, false, u, take_buffer(r)};
     const bool watch = (r->options.flags & SFT_JOB_VERIFY) != 0;
+    unit_work w = {r, 0, !watch, u, take_buffer(r)};
     sft__job_sink sink = {&w, put_bytes, watch ? NULL : move_bytes, 0};
     sft_status status = advance(r, 0);
     if (status == SFT_OK && r->verifying) {
@@ -221,7 +221,7 @@ static sft_status do_unit(running *r, size_t unit, sft_error *err) {
         status =
             known == SFT__CRC_UNKNOWN ? SFT_OK : sft__job_ranges(r->job, u, check_range, &w, err);
         if (status == SFT_OK && w.crc != known) {
-            if (r->done.units[unit] == 1) { /* by an earlier run: once more */
+            if (r->done.units[unit] == 1) { /* by an earlier run, or nobody looked: once more */
                 r->done.units[unit] = 0;    /* nobody else looks at it now */
             } else {
                 status =
@@ -266,6 +266,56 @@ static sft_status run_units(running *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- which units */
 
+/* Where a lane is in the list: what is left of the units of one file. */
+typedef struct lane {
+    size_t next;
+    size_t end;
+} lane;
+
+static bool same_file(const sft_job *job, size_t a, size_t b) {
+    const sft__job_unit *const x = &job->units[a];
+    const sft__job_unit *const y = &job->units[b];
+    return x->kind == SFT__UNIT_RUNS && y->kind == SFT__UNIT_RUNS && x->which == y->which;
+}
+
+/* The units of the next file that nobody is at; units that are no runs are files of their own. */
+static lane take_lane(const running *r, const size_t *list, size_t *at) {
+    lane l = {*at, *at};
+    while (*at < r->mine_count && (*at == l.next || same_file(r->job, list[l.next], list[*at]))) {
+        l.end = ++*at;
+    }
+    return l;
+}
+
+/* Of two threads that write to one file one waits: neighbours in the list belong to different files
+ * where they can, to not too many of them. Best effort: without memory the order stays. */
+static void spread(running *r) {
+    enum { LANES = 8, MOST_LANES = 128 };
+    lane lanes[MOST_LANES];
+    const size_t wanted = 2 * (size_t)sft_pool_threads(r->options.pool);
+    const size_t most = wanted < LANES ? LANES : wanted < MOST_LANES ? wanted : MOST_LANES;
+    size_t *const list = sft__alloc_array(r->job->allocator, r->mine_count + 1, sizeof *list);
+    size_t count = 0;
+    size_t at = 0;
+    if (list == NULL) {
+        return;
+    }
+    memcpy(list, r->mine, r->mine_count * sizeof *list);
+    while (count < most && at < r->mine_count) {
+        lanes[count++] = take_lane(r, list, &at);
+    }
+    for (size_t i = 0, out = 0; out < r->mine_count; i = (i + 1) % count) {
+        lane *const l = &lanes[i];
+        if (l->next == l->end && at < r->mine_count) {
+            *l = take_lane(r, list, &at);
+        }
+        if (l->next < l->end) { /* so once in `count` turns at least */
+            r->mine[out++] = list[l->next++];
+        }
+    }
+    sft__free(r->job->allocator, list, (r->mine_count + 1) * sizeof *list);
+}
+
 /* The task that a unit belongs to, by the bytes before it: shares are contiguous. 1 to tasks. */
 static void choose_units(running *r, uint8_t kind) {
     const sft_job *const job = r->job;
@@ -289,6 +339,7 @@ static void choose_units(running *r, uint8_t kind) {
             r->mine_bytes += job->units[i].bytes;
         }
     }
+    spread(r);
 }
 
 static sft_status add_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size, sft_error *err) {

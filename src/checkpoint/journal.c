@@ -6,7 +6,7 @@
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
-static const char magic[] = "sft-job 2 ";
+static const char magic[] = "sft-job 3 ";
 static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */

@@ -3,7 +3,7 @@
  * checkpoint/journal.h - what a killed run leaves behind: lines of text, each with its CRC32C,
  * written only after the bytes that they speak of. A torn last line is cut off. Read job.h first.
  *
- *     sft-job 2 PLAN-KEY                     the plan, without the sources' identities
+ *     sft-job 3 PLAN-KEY                     the plan, without the sources' identities
  *     source NUMBER SIZE MTIME CRC32C-OF-NAME   one for each; without the query of a URL
  *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN    "--------": the kernel copied it, nobody looked
  *     commit                                 all is written; renaming has begun
