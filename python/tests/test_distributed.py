@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -46,19 +46,21 @@ def library():
 # ---------------------------------------------------------------- jobs
 
 
-def start(rank, size, port, folder, work, arguments):
+def meet(rank, size, place):
+    """They meet at a file: a port that was free a moment ago may be another program's by now."""
     torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=size)
+    dist.init_process_group("gloo", rank=rank, world_size=size, init_method=f"file://{place}/meeting")
+
+
+def start(rank, size, place, folder, work, arguments):
+    meet(rank, size, place)
     work(rank, size, folder, *arguments)
     dist.destroy_process_group()
 
 
 def job(size, folder, work, *arguments):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    mp.start_processes(start, (size, port, str(folder), work, arguments), nprocs=size, start_method="fork")
+    with tempfile.TemporaryDirectory() as place:
+        mp.start_processes(start, (size, place, str(folder), work, arguments), nprocs=size, start_method="fork")
 
 
 SHAPES = {
@@ -215,7 +217,7 @@ def test_torchrun(saved, tmp_path):
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", tmp_path / "run.py"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     # Files, not lines of output: three processes that share a pipe may write into one another's lines.
@@ -374,10 +376,8 @@ def test_one_process_fails(tmp_path):
     job(2, tmp_path, failures)
 
 
-def killed(rank, size, port, folder):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=size)
+def killed(rank, size, place, folder):
+    meet(rank, size, place)
     state = sharded(init_device_mesh("cpu", (2,)), ONE)
 
     def stop(done, total):
@@ -392,15 +392,13 @@ def killed(rank, size, port, folder):
 
 
 def test_one_process_is_killed(tmp_path):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
     context = mp.get_context("fork")
-    processes = [context.Process(target=killed, args=(r, 2, port, str(tmp_path))) for r in range(2)]
-    for p in processes:
-        p.start()
-    for p in processes:
-        p.join(120)
+    with tempfile.TemporaryDirectory() as place:
+        processes = [context.Process(target=killed, args=(r, 2, place, str(tmp_path))) for r in range(2)]
+        for p in processes:
+            p.start()
+        for p in processes:
+            p.join(300)
     assert [p.exitcode for p in processes] == [3, -signal.SIGKILL]
     assert not os.path.exists(tmp_path / "x")
     distributed.save({"a": torch.ones(3)}, tmp_path / "x")  # what was left behind is no hindrance

@@ -23,6 +23,13 @@ def path(tmp_path):
     return tmp_path / "t"
 
 
+def threads_end(most):
+    until = time.monotonic() + 120
+    while threading.active_count() > most and time.monotonic() < until:
+        time.sleep(0.02)
+    return threading.active_count() <= most
+
+
 def loader_of(path, plan=None, threads=3, place=lambda t: t.clone()):
     with safe_open(path, "pt") as f:
         return PrefetchLoader(_jobs(f, plan), place, threads)
@@ -89,7 +96,7 @@ def test_close_wakes_a_waiting_thread_and_ends_the_readers(path):
     gate = threading.Event()
 
     def place(tensor):
-        gate.wait(20)
+        gate.wait(120)
         return tensor
 
     before = threading.active_count()
@@ -106,14 +113,10 @@ def test_close_wakes_a_waiting_thread_and_ends_the_readers(path):
     waiter.start()
     time.sleep(0.05)
     loader.close()
-    waiter.join(20)
+    waiter.join(120)
     assert seen == ["prefetch loader closed"]
     gate.set()
-    for _ in range(200):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.02)
-    assert threading.active_count() <= before
+    assert threads_end(before)
 
 
 def test_a_dropped_loader_ends_its_readers(path):
@@ -121,11 +124,7 @@ def test_a_dropped_loader_ends_its_readers(path):
     loader = loader_of(path, place=lambda t: time.sleep(0.3) or t)
     del loader
     gc.collect()
-    for _ in range(60):
-        if threading.active_count() <= before:
-            return
-        time.sleep(0.02)
-    raise AssertionError("readers still run")
+    assert threads_end(before), "readers still run"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

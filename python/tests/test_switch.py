@@ -53,7 +53,7 @@ def run(code, *arguments, env=None, cwd=None, python=(), ok=True):
     environment = {k: v for k, v in os.environ.items() if k != "SAFETENSORS_C"}
     environment.update(env or {})
     command = [sys.executable, *python, "-c", OURS + textwrap.dedent(code), *arguments]
-    done = subprocess.run(command, env=environment, cwd=cwd, text=True, capture_output=True, timeout=120)
+    done = subprocess.run(command, env=environment, cwd=cwd, text=True, capture_output=True, timeout=300)
     assert (done.returncode == 0) == ok, done.stdout + done.stderr
     return done.stdout
 

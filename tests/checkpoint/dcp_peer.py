@@ -9,7 +9,6 @@ import argparse
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -55,7 +54,7 @@ def data(name, dtype, shape, torch):
     return torch.frombuffer(bytearray(raw), dtype=getattr(torch, dtype)).reshape(shape), raw
 
 
-def worker(rank, folder, count, seed, port):
+def worker(rank, folder, count, seed, place):
     import torch
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
@@ -65,8 +64,7 @@ def worker(rank, folder, count, seed, port):
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
     torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="4")
-    dist.init_process_group("gloo", rank=rank, world_size=4)
+    dist.init_process_group("gloo", rank=rank, world_size=4, init_method="file://%s/meeting" % place)
     meshes = {}
     for i, (shape, tensors) in enumerate(cases(count, seed)):
         if shape not in meshes:
@@ -125,10 +123,8 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
     folder = tempfile.mkdtemp(prefix="sft-dcp-")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    mp.spawn(worker, (folder, a.cases, a.seed, port), nprocs=4)
+    with tempfile.TemporaryDirectory() as place:  # they meet at a file: a free port may be taken meanwhile
+        mp.spawn(worker, (folder, a.cases, a.seed, place), nprocs=4)
     stats = {"cases": 0, "tensors": 0, "uneven": 0, "torch right": 0, "torch wrong": 0, "torch fails": 0}
     fault = None
     for i, (mesh, tensors) in enumerate(cases(a.cases, a.seed)):

@@ -36,7 +36,7 @@ def save(path: Path, names: int, fill: int, rows: int = 64) -> None:
 
 def run(*args: str, limit: Callable[[], None] | None = None) -> tuple[int, str]:
     done = subprocess.run(
-        [TOOL, *args], capture_output=True, text=True, timeout=120, preexec_fn=limit, check=False
+        [TOOL, *args], capture_output=True, text=True, timeout=300, preexec_fn=limit, check=False
     )
     return done.returncode, done.stdout + done.stderr
 

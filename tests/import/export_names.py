@@ -37,7 +37,7 @@ def load(path: str) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def expect(status: int, words: str, *args: str) -> None:
-    done = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != status or words not in done.stdout + done.stderr:
         short = " ".join(a[:60] for a in args)
         got = f"exit {done.returncode}, {status} was expected, with {words!r}"

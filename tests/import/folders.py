@@ -24,7 +24,7 @@ def main():
         hub.mkdir()
 
         def run(*args, code=0):
-            r = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=20)
+            r = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=300)
             assert r.returncode in ((0,) if code == 0 else (1, 3)), (args, r.returncode, r.stderr)
             return r.stdout if code == 0 else r.stderr
 

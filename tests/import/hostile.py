@@ -516,7 +516,7 @@ class Run:
         p = subprocess.Popen([tool, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              preexec_fn=None if SANITIZED else lambda: resource.setrlimit(resource.RLIMIT_AS, limit))
         try:
-            self.out, self.err = p.communicate(timeout=30 if not SANITIZED else 120)
+            self.out, self.err = p.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             p.kill()
             self.out, self.err = p.communicate()

@@ -42,7 +42,7 @@ def raw(tensor):
 
 
 def run(tool, *args, want=0):
-    r = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=120)
+    r = subprocess.run([tool, *map(str, args)], capture_output=True, text=True, timeout=300)
     if r.returncode != want:
         fault("%s: exit %d, not %d: %s" % (" ".join(map(str, args)), r.returncode, want, r.stderr.strip()))
         return None

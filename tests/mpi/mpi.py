@@ -129,7 +129,7 @@ class Bench:
     def run(self, ranks: int, *arguments: str, prologue: str = "") -> subprocess.CompletedProcess[str]:
         p = self.start(ranks, *arguments, prologue=prologue)
         try:
-            out, err = p.communicate(timeout=120)
+            out, err = p.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             p.kill()
             raise Failure(f"{arguments} with {ranks} ranks hangs") from None
@@ -149,8 +149,9 @@ class Bench:
 
     def all_fail(self, r: subprocess.CompletedProcess[str], ranks: int, status: int, words: str, target: str) -> None:
         check(r.returncode != 0, f"mpirun gives 0: {r.args}")
-        lines = [x for x in r.stderr.splitlines() if x.startswith("safetensors-mpi:")]
-        check(len(lines) == 1 and words in lines[0], f"expected one line with \"{words}\": {r.stderr}")
+        # mpirun may put words of its own before or behind a rank's line: where lines begin is not counted on
+        told = r.stderr.split("safetensors-mpi: ")[1:]
+        check(len(told) == 1 and words in told[0], f"expected one message with \"{words}\": {r.stderr}")
         ended = self.ended() # mpirun may end the others once one has gone
         check(len(ended) > 0 and set(ended.values()) == {status}, f"ranks ended with {ended}, not {status}")
         check(len(ended) <= ranks and not os.path.exists(self.path(target)), f"{target} is there")
@@ -299,7 +300,7 @@ def wait_for_staging(p: subprocess.Popen[str], staging: str) -> bool:
 def end_of(p: subprocess.Popen[str]) -> tuple[str, str]:
     """What it has said. Open MPI 4's mpirun now and then hangs in its own last steps when a rank was killed and all
     the others have gone, too; it is ended then. A rank that hangs is a failure."""
-    for _ in range(12):
+    for _ in range(60):
         try:
             return p.communicate(timeout=10)
         except subprocess.TimeoutExpired:
@@ -388,7 +389,7 @@ def checkpoint(b: Bench) -> None:
     check(r.returncode != 0 and set(b.ended().values()) == {1}, r.stderr)
     # killed while it saves: nothing is there; the next one clears up
     p = b.start(3, example, "save", "killed", prologue=SMALL_FILES % 1)
-    _, err = p.communicate(timeout=120)
+    _, err = p.communicate(timeout=300)
     check(p.returncode != 0 and not os.path.exists(b.path("killed")), "a rank that cannot write")
     check("rank 1: " in err and "too large" in err, err)
     check(not os.path.exists(b.path(".killed.sft-part")), "the staging folder is left")

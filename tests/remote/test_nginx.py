@@ -7,6 +7,7 @@ import grp
 import json
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -42,9 +43,20 @@ http {{
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the ports that the system gives to connections: none of those can take it before nginx does."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+            first = int(f.read().split()[0])
+    except OSError:
+        first = 32768
+    while True:
+        port = random.randrange(max(1025, first - 16384), first) if first > 2048 else 0
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return s.getsockname()[1]
+            except OSError:
+                pass
 
 
 def certificate(t: harness.Tests) -> tuple[str, str]:
@@ -64,6 +76,13 @@ class Nginx:
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
         if program is None:
             raise RuntimeError("nginx is not installed: scripts/bootstrap.sh test installs it")
+        for _ in range(5):
+            if self.start(t, program, key):
+                return
+        raise RuntimeError("nginx did not start: " + open(os.path.join(t.tmp, "error.log")).read()[-500:])
+
+    def start(self, t: harness.Tests, program: str, key: str) -> bool:
+        """False: somebody else has taken one of the ports meanwhile."""
         plain, tls = free_port(), free_port()
         conf = os.path.join(t.tmp, "nginx.conf")
         user = ""
@@ -76,12 +95,16 @@ class Nginx:
         )
         self.plain = "http://127.0.0.1:%d" % plain
         self.tls = "https://127.0.0.1:%d" % tls
-        for _ in range(200):
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", plain)) == 0:
-                    return
+        until = time.monotonic() + 120
+        while time.monotonic() < until and self.process.poll() is None:
+            if os.path.exists(os.path.join(t.tmp, "nginx.pid")):  # written when it listens
+                with socket.socket() as s:
+                    if s.connect_ex(("127.0.0.1", plain)) == 0:
+                        return True
             time.sleep(0.05)
-        raise RuntimeError("nginx did not start: " + open(os.path.join(t.tmp, "error.log")).read()[-500:])
+        self.process.kill()
+        self.process.wait()
+        return False
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -219,16 +242,21 @@ def misbehaving(t: harness.Tests) -> None:
     got = t.probe("hash", base + "/gzip/" + FILE)  # identity was asked for, and nginx obeys
     t.equal("gzip", got["status"], "SFT_OK")
     t.put("change.safetensors", harness.tensors_file({"a": harness.noise(12 << 20, 1)}))
-    args = ["connections=1", "read", base + "/limit/change.safetensors"]
-    args += ["%d000000:3000000" % n for n in (0, 4, 8)]  # one after the other, more than half a second each
-    p = subprocess.Popen([t.args.probe, *harness.QUICK, *args], stdout=subprocess.PIPE, text=True, env=t.env)
-    time.sleep(0.3)
     path = os.path.join(t.files, "change.safetensors")
     with open(path + ".new", "wb") as f:
         f.write(harness.tensors_file({"a": harness.noise(12 << 20, 2)}))
     os.utime(path + ".new", (1e9, 1e9))  # an ETag of nginx is made of the time in seconds, and the size
+    args = ["connections=1", "read", base + "/limit/change.safetensors"]
+    args += ["%d000000:3000000" % n for n in (0, 4, 8)]  # one after the other, more than a second each
+    p = subprocess.Popen([t.args.probe, *harness.PATIENT, *args], stdout=subprocess.PIPE, text=True, env=t.env)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 120:  # until nginx has answered the first of its requests
+        with open(os.path.join(t.tmp, "access.log"), encoding="utf-8") as f:
+            if "/limit/change.safetensors" in f.read():
+                break
+        time.sleep(0.02)
     os.rename(path + ".new", path)
-    said = p.communicate(timeout=60)[0]
+    said = p.communicate(timeout=300)[0]
     t.check("changed in the middle", '"SFT_E_CHANGED"' in said and "its ETag is" in said, said)
 
 
