@@ -50,7 +50,34 @@ typedef struct copying {
     uint64_t total;         /* bytes of all sources */
     atomic_ullong next;
     bool in_kernel;
+    const sft_dtype *from,
+        *to; /* cast between reading and writing; NULL: what is read is written */
 } copying;
+
+enum { CAST_STEP = 1 << 16 /* elements, so that both sides stay in a core's cache */ };
+
+static void cast_all(const sft_dtype *to, void *dst, const sft_dtype *from, const void *src,
+                     uint64_t elements) {
+    sft_error err;
+    bench_try(sft_convert(dst, to, src, from, elements, 0, &err), &err, "convert");
+}
+
+/* Read in steps that stay in the cache, and written at once. */
+static uint64_t cast_piece(const copying *k, unsigned char *buffer, uint64_t at, uint64_t size) {
+    unsigned char *step = buffer + BLOCK;
+    uint64_t out = 0;
+    for (uint64_t done = 0; done < size;) {
+        const uint64_t most = (uint64_t)CAST_STEP * k->from->block_bytes;
+        const uint64_t want = size - done < most ? size - done : most;
+        if (pread(k->in[0], step, (size_t)want, (off_t)(at + done)) != (ssize_t)want) {
+            bench_die("copy", "short");
+        }
+        cast_all(k->to, buffer + out, k->from, step, want / k->from->block_bytes);
+        out += want / k->from->block_bytes * k->to->block_bytes;
+        done += want;
+    }
+    return out;
+}
 
 static void copy_piece(const copying *k, unsigned char *buffer, uint64_t at, uint64_t size) {
     uint64_t from = at;
@@ -58,7 +85,7 @@ static void copy_piece(const copying *k, unsigned char *buffer, uint64_t at, uin
     while (i < k->sources && from >= k->sizes[i]) {
         from -= k->sizes[i++];
     }
-    uint64_t got = 0;
+    uint64_t got = k->from != NULL ? size : 0;
     while (got < size && i < k->sources) {
         const uint64_t left = k->sizes[i] - from, want = size - got < left ? size - got : left;
         ssize_t n;
@@ -81,7 +108,8 @@ static void copy_piece(const copying *k, unsigned char *buffer, uint64_t at, uin
     if (k->in_kernel) {
         return;
     }
-    const uint64_t out = size * k->writes / k->reads;
+    const uint64_t out =
+        k->from != NULL ? cast_piece(k, buffer, at, size - size % 8) : size * k->writes / k->reads;
     for (uint64_t done = 0; done < out;) {
         const ssize_t n = pwrite(k->out, buffer + done, (size_t)(out - done),
                                  (off_t)(at * k->writes / k->reads + done));
@@ -123,14 +151,23 @@ static void copy_open(copying *k, const bench_args *args, int first) {
     }
 }
 
-/* copy DST kernel|threads IN OUT SOURCE...: all sources one behind the other into DST. "kernel":
- * copy_file_range; "threads": fallocate, then two threads of pread and pwrite. IN:OUT: OUT bytes
- * are written for every IN read (1:1 to copy; 1:2 as a cast to twice the width; threads only). */
+/* copy DST kernel|threads|FROM>TO IN OUT SOURCE...: all sources one behind the other into DST.
+ * "kernel": copy_file_range; "threads": fallocate, then two threads of pread and pwrite. IN:OUT:
+ * OUT bytes are written for every IN read (1:1 to copy; 1:2 as a cast to twice the width; threads
+ * only). FROM>TO: all bytes of one source, header and all, cast between reading and writing. */
 static double run_copy(const bench_args *args) {
     copying k;
     memset(&k, 0, sizeof k);
     const uint64_t in = bench_number(args->text[3]), out = bench_number(args->text[4]);
     k.in_kernel = strcmp(args->text[2], "kernel") == 0;
+    const char *arrow = strchr(args->text[2], '>');
+    if (arrow != NULL) {
+        k.from = sft_dtype_find(args->text[2], (size_t)(arrow - args->text[2]));
+        k.to = sft_dtype_find(arrow + 1, strlen(arrow + 1));
+        if (k.from == NULL || k.to == NULL || args->count != 6) {
+            bench_die(args->text[2], "no such cast of one file");
+        }
+    }
     k.reads = out > in ? BLOCK / (out / in) : BLOCK;
     k.writes = k.reads * out / in;
     copy_open(&k, args, 5);
@@ -160,6 +197,30 @@ static double run_copy(const bench_args *args) {
         close(k.in[i]);
     }
     return (double)(end - start);
+}
+
+/* cast_base FROM TO MIB: as many MIB of FROM cast to TO by one thread, the same elements again and
+ * again, in the cache. */
+static double run_cast_base(const bench_args *args) {
+    const sft_dtype *from = sft_dtype_find(args->text[1], strlen(args->text[1]));
+    const sft_dtype *to = sft_dtype_find(args->text[2], strlen(args->text[2]));
+    if (from == NULL || to == NULL) {
+        bench_die(args->text[1], "no such types");
+    }
+    unsigned char *src = bench_memory(0, (size_t)CAST_STEP * from->block_bytes);
+    unsigned char *dst = bench_memory(1, (size_t)CAST_STEP * to->block_bytes);
+    const uint64_t times =
+        (bench_number(args->text[3]) << 20) / ((uint64_t)CAST_STEP * from->block_bytes);
+    for (uint64_t i = 0; i < (uint64_t)CAST_STEP * from->block_bytes; i++) {
+        src[i] = (unsigned char)(i % 4 == 3 ? 60 : i * 37); /* numbers of about 1/100 */
+    }
+    cast_all(to, dst, from, src, CAST_STEP);
+    const uint64_t start = bench_start();
+    for (uint64_t i = 0; i < times; i++) {
+        cast_all(to, dst, from, src, CAST_STEP);
+    }
+    bench_keep(dst[0]);
+    return (double)(bench_stop() - start);
 }
 
 /* ---------------------------------------------------------------- merging and splitting */
@@ -309,10 +370,8 @@ static double run_hash_base(const bench_args *args) {
     return (double)(bench_stop() - start);
 }
 
-const bench_command bench_copy_commands[] = {{"remove", run_remove, 1},
-                                             {"copy", run_copy, 5},
-                                             {"reshard", run_reshard, 3},
-                                             {"recopy", run_recopy, 3},
-                                             {"verify", run_verify, 3},
-                                             {"hash_base", run_hash_base, 2},
-                                             {NULL, NULL, 0}};
+const bench_command bench_copy_commands[] = {
+    {"remove", run_remove, 1},       {"copy", run_copy, 5},
+    {"cast_base", run_cast_base, 3}, {"reshard", run_reshard, 3},
+    {"recopy", run_recopy, 3},       {"verify", run_verify, 3},
+    {"hash_base", run_hash_base, 2}, {NULL, NULL, 0}};

@@ -163,9 +163,13 @@ def w15_casts(b):
             "ours, the tool": backed(b, room, program(b, out, tool, "cp", "-q", "-f", "--no-sync", "--cast", target, path,
                                                       out)),
             "2 x pread and pwrite": backed(b, room, lambda: b.c("copy", out, "threads", read, written, path)),
+            "2 x pread, sft_convert and pwrite":
+                backed(b, room, lambda: b.c("copy", out, f"{source}>{target}", read, written, path)),
+            "sft_convert alone, in the cache, 1 thread": lambda: b.c("cast_base", source, target, mib),
             "safetensors + torch": backed(b, room, lambda: b.peer("ref", "convert", path, out, name)),
         }, [("of the same bytes read and written", "2 x pread and pwrite", "ours, the tool", 0.8, f"W15-{target}"
              if source == "F32" else "W15-F32"),
+            ("of the same with a bare cast between", "2 x pread, sft_convert and pwrite", "ours, the tool", None),
             ("times as fast as torch", "safetensors + torch", "ours, the tool", None)], group="files")
 
 

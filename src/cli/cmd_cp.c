@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 17, POOL_BYTES = 4 << 20 /* worth more than one thread */ };
+enum {
+    BLOCK_ELEMENTS = 1 << 19, /* written at once: threads wait for each other at the file */
+    STEP_ELEMENTS = 1 << 16,  /* read and cast in a core's cache */
+    POOL_BYTES = 4 << 20      /* worth more than one thread */
+};
 
 /* ---------------------------------------------------------------- copying */
 
@@ -19,18 +23,21 @@ typedef struct copying {
     sft_writer *writer;
     cli_cut cut;      /* elements of the items, BLOCK_ELEMENTS at a time */
     bool in_order;    /* puts are made one after the other */
-    size_t data_room; /* where the cast values begin in a slot's room */
     atomic_flag lock; /* of the counts */
     uint64_t *lost;   /* per item: values that were not kept */
     cli_lost_rule rules[SFT_DTYPE_COUNT + 1][SFT_DTYPE_COUNT + 1]; /* by types, where possible */
 } copying;
 
-/* The bytes of a block, and where its cast ones lie. */
+/* A slot has room for the bytes of a step, and behind them for the results of a block. */
+enum {
+    STEP_ROOM = STEP_ELEMENTS * sizeof(double),
+    ROOM = STEP_ROOM + BLOCK_ELEMENTS * sizeof(double)
+};
+
 typedef struct block {
     size_t item;
     uint64_t first;
     size_t elements;
-    size_t size_in;
     uint64_t at_out;
     size_t size_out;
 } block;
@@ -43,7 +50,6 @@ static block find_block(const copying *k, uint64_t unit) {
     block b;
     cli_cut_find(&k->cut, unit, &b.item, &b.first, &b.elements);
     const cli_item *item = &k->copy->items[b.item];
-    b.size_in = (size_t)bytes_of(item->tensor->dtype, b.elements);
     b.at_out = bytes_of(item->dtype, b.first);
     b.size_out = (size_t)bytes_of(item->dtype, b.elements);
     return b;
@@ -58,55 +64,51 @@ static sft_status name_item(const cli_item *item, sft_status status, sft_error *
     return status;
 }
 
-static sft_status put(const copying *k, const block *b, const void *data, sft_error *err) {
-    return sft_writer_put(k->writer, (uint32_t)b->item, b->at_out, data, b->size_out, err);
-}
-
-static const void *result_of(const copying *k, const block *b, const cli_slot *slot) {
-    const cli_item *item = &k->copy->items[b->item];
-    const bool cast = item->dtype->id != item->tensor->dtype->id;
-    return (const char *)slot->room + (cast ? k->data_room : 0);
-}
-
-static void add_lost(copying *k, const block *b, const cli_slot *slot) {
-    const cli_item *item = &k->copy->items[b->item];
-    const sft_dtype *from = item->tensor->dtype;
-
-    if (!cli_lost_possible(from, item->dtype)) {
-        return;
-    }
-    const uint64_t lost = cli_lost_count(&k->rules[from->id][item->dtype->id], slot->room,
-                                         result_of(k, b, slot), b->elements);
+static void add_lost(copying *k, size_t index, uint64_t lost) {
     if (lost > 0) {
         while (atomic_flag_test_and_set_explicit(&k->lock, memory_order_acquire)) {
         }
-        k->lost[b->item] += lost;
+        k->lost[index] += lost;
         atomic_flag_clear_explicit(&k->lock, memory_order_release);
     }
+}
+
+/* Elements [at, at + n) of a block: read, cast, looked at. */
+static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli_slot *slot) {
+    const cli_item *item = &k->copy->items[b->item];
+    const sft_tensor *t = item->tensor;
+    const bool cast = item->dtype->id != t->dtype->id;
+    char *out = (char *)slot->room + STEP_ROOM + bytes_of(item->dtype, at);
+    char *in = cast ? slot->room : out;
+    sft_status status =
+        sft_tensor_read_bytes(k->copy->catalog, t, bytes_of(t->dtype, b->first + at), in,
+                              (size_t)bytes_of(t->dtype, n), &slot->err);
+
+    if (status == SFT_OK && cast) {
+        status = name_item(item, sft_convert(out, item->dtype, in, t->dtype, n, 0, &slot->err),
+                           &slot->err);
+    }
+    if (status == SFT_OK && cli_lost_possible(t->dtype, item->dtype)) {
+        add_lost(k, b->item, cli_lost_count(&k->rules[t->dtype->id][item->dtype->id], in, out, n));
+    }
+    return status;
+}
+
+static sft_status put(const copying *k, const block *b, const cli_slot *slot, sft_error *err) {
+    return sft_writer_put(k->writer, (uint32_t)b->item, b->at_out,
+                          (const char *)slot->room + STEP_ROOM, b->size_out, err);
 }
 
 static sft_status copy_block(void *ctx, uint64_t unit, cli_slot *slot) {
     copying *k = ctx;
     const block b = find_block(k, unit);
-    const cli_item *item = &k->copy->items[b.item];
-    const sft_tensor *t = item->tensor;
-    char *room = slot->room;
-    sft_status status = sft_tensor_read_bytes(k->copy->catalog, t, bytes_of(t->dtype, b.first),
-                                              room, b.size_in, &slot->err);
+    sft_status status = SFT_OK;
 
-    if (status == SFT_OK && item->dtype->id != t->dtype->id) {
-        status = name_item(item,
-                           sft_convert(room + k->data_room, item->dtype, room, t->dtype, b.elements,
-                                       0, &slot->err),
-                           &slot->err);
+    for (size_t at = 0; at < b.elements && status == SFT_OK; at += STEP_ELEMENTS) {
+        const size_t left = b.elements - at;
+        status = cast_step(k, &b, at, left < STEP_ELEMENTS ? left : STEP_ELEMENTS, slot);
     }
-    if (status == SFT_OK) {
-        add_lost(k, &b, slot);
-    }
-    if (status == SFT_OK && !k->in_order) {
-        status = put(k, &b, result_of(k, &b, slot), &slot->err);
-    }
-    return status;
+    return status != SFT_OK || k->in_order ? status : put(k, &b, slot, &slot->err);
 }
 
 /* Of a copy in order. */
@@ -115,7 +117,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     const block b = find_block(k, unit);
 
     *bytes = b.size_out;
-    return put(k, &b, result_of(k, &b, slot), &slot->err);
+    return put(k, &b, slot, &slot->err);
 }
 
 static void warn_lost(copying *k) {
@@ -176,13 +178,12 @@ static sft_status cast_all(cli_copy *copy, sft_writer *writer, bool stream, bool
     k->writer = writer;
     k->in_order = in_order;
     k->lost = cli_alloc(copy->count, sizeof *k->lost);
-    k->data_room = BLOCK_ELEMENTS * sizeof(double);
     atomic_flag_clear(&k->lock);
     prepare(k, stream, &bytes);
     const cli_job job = {.label = "casting",
                          .count = cli_cut_units(&k->cut),
                          .total_bytes = bytes,
-                         .room_bytes = k->data_room * 2,
+                         .room_bytes = ROOM,
                          .work = copy_block,
                          .merge = merge_block,
                          .ctx = k};

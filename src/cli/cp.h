@@ -51,6 +51,10 @@ typedef struct cli_lost_rule {
     const sft_dtype *from;
     const sft_dtype *to;
     double top; /* what `to` makes of a number that is too large: its largest value, or infinity */
+    bool
+        by_code; /* results whose magnitude is below `least`, and which are not `alone`, are kept */
+    uint16_t least; /* codes of `to`, of 1 or 2 bytes, little-endian */
+    uint16_t alone;
     bool by_bits;    /* magnitudes up to `safe`, a number of type `from`, are certainly kept */
     uint8_t safe[8]; /* little-endian */
 } cli_lost_rule;

@@ -2,7 +2,8 @@
  *
  * cli/cp_lost.c - counts the finite values that a cast to a narrower type could not keep: those
  * that became infinite, NaN, or the largest value of a type that has no infinity. Nearly every
- * block has none, which is seen from the magnitudes of its source alone. Read cp.h first.
+ * block has none, which is seen from the codes of its results, or, where elements share bytes, from
+ * the magnitudes of its source. Read cp.h first.
  */
 #include "cp.h"
 #include <math.h>
@@ -33,6 +34,40 @@ static double there_and_back(const sft_dtype *dtype, double x) {
     return values[0];
 }
 
+/* Is there one result that may not have been kept and is not of the two kinds? NaN is not below. */
+static bool is_odd_code(const cli_lost_rule *rule, const sft_dtype *to, unsigned mask) {
+    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
+
+    for (unsigned code = 0; code <= 2 * mask + 1; code++) {
+        const uint8_t bytes[2] = {(uint8_t)code, (uint8_t)(code >> 8)};
+        double value;
+        if (sft_convert(&value, f64, bytes, to, 1, SFT_CONVERT_HOST_DST, NULL) != SFT_OK ||
+            (!(fabs(value) < rule->top) && (code & mask) < rule->least && code != rule->alone)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The code of what is too large, and all above; of types whose only NaN is minus zero's code, that
+ * one alone. */
+static void find_codes(cli_lost_rule *rule, const sft_dtype *to) {
+    const unsigned mask = to->block_bytes == 1 ? INT8_MAX : INT16_MAX;
+    const double large = 1e300;
+    uint8_t bytes[2] = {0, 0};
+
+    rule->by_code = false;
+    if (to->block_elements != 1 || to->block_bytes > 2 ||
+        sft_convert(bytes, to, &large, sft_dtype_get(SFT_F64), 1, SFT_CONVERT_HOST_SRC, NULL) !=
+            SFT_OK) {
+        return;
+    }
+    rule->alone = (uint16_t)(mask + 1);
+    rule->least = (uint16_t)((bytes[0] | (unsigned)bytes[1] << 8) & mask);
+    rule->least = rule->least == 0 ? rule->alone : rule->least;
+    rule->by_code = !is_odd_code(rule, to, mask);
+}
+
 void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dtype *to) {
     const sft_dtype *f64 = sft_dtype_get(SFT_F64);
     const uint16_t one = 1;
@@ -48,6 +83,7 @@ void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dt
     }
     memset(rule->safe, 0, sizeof rule->safe);
     memcpy(&little, &one, 1);
+    find_codes(rule, to);
     rule->by_bits =
         little != 0 && from->kind == SFT_KIND_FLOAT && from->block_elements == 1 &&
         from->block_bytes >= 2 &&
@@ -71,6 +107,28 @@ void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dt
 BEYOND(beyond_16, int16_t, INT16_MAX)
 BEYOND(beyond_32, int32_t, INT32_MAX)
 BEYOND(beyond_64, int64_t, INT64_MAX)
+
+/* Is there a result of magnitude `least` or more, or `alone`? */
+static bool odd_8(const uint8_t *out, size_t n, const cli_lost_rule *rule) {
+    const uint8_t alone = (uint8_t)rule->alone;
+    uint8_t most = 0;
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t magnitude = out[i] & INT8_MAX;
+        most = magnitude > most ? magnitude : most;
+        any = out[i] == alone ? 1 : any;
+    }
+    return most >= rule->least || (any != 0 && rule->least == rule->alone);
+}
+
+static bool odd_16(const uint8_t *out, size_t n, const cli_lost_rule *rule) {
+    int16_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int16_t magnitude = (int16_t)((out[2 * i] | out[2 * i + 1] << 8) & INT16_MAX);
+        most = magnitude > most ? magnitude : most;
+    }
+    return most >= rule->least;
+}
 
 /* May one of these not have been kept? */
 static bool is_suspect(const cli_lost_rule *rule, const double *now, size_t n) {
@@ -102,6 +160,10 @@ static uint64_t count_step(const cli_lost_rule *rule, const char *in, const char
 uint64_t cli_lost_count(const cli_lost_rule *rule, const void *in, const void *out, size_t n) {
     uint64_t lost = 0;
 
+    if (rule->by_code &&
+        !(rule->to->block_bytes == 1 ? odd_8(out, n, rule) : odd_16(out, n, rule))) {
+        return 0;
+    }
     for (size_t i = 0; i < n; i += STEP) {
         const size_t part = n - i < STEP ? n - i : STEP;
         const char *a = (const char *)in + bytes_of(rule->from, i);

@@ -46,7 +46,8 @@ sft__store_rule sft__store_rule_for(uint32_t src_id);
  * equal. NULL where there is no loop for the pair. sft__pair_for chooses the twin. */
 typedef void sft__pair_fn(uint8_t *dst, const uint8_t *src, size_t count);
 sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id);
-sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX2 */
+sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id);  /* needs SFT__CPU_AVX2 */
+sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX512 */
 sft__pair_fn *sft__pair_for(uint32_t dst_id, uint32_t src_id);
 
 /* Inner loops of the general way, in twins. codes: of a small float format, one per byte. */

@@ -169,7 +169,13 @@ sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id) {
 #endif
 
 sft__pair_fn *sft__pair_for(uint32_t dst_id, uint32_t src_id) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
+    const uint32_t features = sft__cpu_features();
+    sft__pair_fn *wide = (features & SFT__CPU_AVX512) != 0 ? sft__pair_wide(dst_id, src_id) : NULL;
+
+    if (wide != NULL) {
+        return wide;
+    }
+    if ((features & SFT__CPU_AVX2) != 0) {
         return sft__pair_x86(dst_id, src_id);
     }
     return sft__pair_portable(dst_id, src_id);

@@ -135,17 +135,61 @@ LANE_WIDE static inline __m512i lane_store_wide(__m512i f, const sft__float_spec
     return _mm512_mask_or_epi32(out, (__mmask16)~plain, out, sign);
 }
 
+/* n: a multiple of 16. src: little-endian binary32, at any address. */
+LANE_WIDE static inline void codes_wide(uint8_t *dst, const void *src, size_t n,
+                                        const sft__float_spec *spec) {
+    const uint8_t *in = src;
+    for (size_t i = 0; i < n; i += 16) {
+        _mm_storeu_si128((__m128i *)(void *)(dst + i), _mm512_cvtepi32_epi8(lane_store_wide(
+                                                           _mm512_loadu_si512(in + 4 * i), spec)));
+    }
+}
+
 LANE_WIDE void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
                                      const sft__float_spec *spec) {
-    for (size_t i = 0; i < n; i += 16) {
-        const __m128i codes =
-            _mm512_cvtepi32_epi8(lane_store_wide(_mm512_loadu_si512(lane->f + i), spec));
-        if (n - i >= 16) {
-            _mm_storeu_si128((__m128i *)(void *)(dst + i), codes);
-        } else {
-            memcpy(dst + i, &codes, n - i);
-        }
+    const size_t whole = n & ~(size_t)15;
+    uint8_t rest[16];
+
+    codes_wide(dst, lane->f, whole, spec);
+    if (whole < n) {
+        codes_wide(rest, lane->f + whole, 16, spec);
+        memcpy(dst + whole, rest, n - whole);
     }
+}
+
+#define PAIR_CODES_WIDE(name)                                                                      \
+    LANE_WIDE static void pair_##name##_f32_wide(uint8_t *dst, const uint8_t *src, size_t count) { \
+        const size_t whole = count & ~(size_t)15;                                                  \
+        codes_wide(dst, src, whole, &sft__spec_##name);                                            \
+        for (size_t i = whole; i < count; i++) {                                                   \
+            dst[i] = (uint8_t)sft__float_store(sft__load_le32(src + 4 * i), &sft__spec_##name);    \
+        }                                                                                          \
+    }
+PAIR_CODES_WIDE(e4m3)
+PAIR_CODES_WIDE(e5m2)
+
+LANE_WIDE static void pair_bf16_f32_wide(uint8_t *dst, const uint8_t *src, size_t count) {
+    for (; count >= 16; count -= 16, dst += 32, src += 64) {
+        const __m512i f = _mm512_loadu_si512(src);
+        const __m512i a = _mm512_and_si512(f, _mm512_set1_epi32(0x7fffffff));
+        const __mmask16 nan = _mm512_cmpgt_epi32_mask(a, _mm512_set1_epi32(0x7f800000));
+        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(f, 16), _mm512_set1_epi32(1));
+        const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(f, _mm512_set1_epi32(0x7fff)), odd);
+        const __m512i code =
+            _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), nan, _mm512_set1_epi32(0xffff));
+        _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_cvtepi32_epi16(code));
+    }
+    sft__pair_x86(SFT_BF16, SFT_F32)(dst, src, count);
+}
+
+sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id) {
+    if (src_id != SFT_F32) {
+        return NULL;
+    }
+    return dst_id == SFT_BF16      ? pair_bf16_f32_wide
+           : dst_id == SFT_F8_E4M3 ? pair_e4m3_f32_wide
+           : dst_id == SFT_F8_E5M2 ? pair_e5m2_f32_wide
+                                   : NULL;
 }
 #else
 void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
@@ -187,5 +231,13 @@ void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
 
 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n) {
     sft__carry_f32_portable(to, from, n);
+}
+#endif
+
+#if !SFT__X86_64_WIDE
+sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id) {
+    (void)dst_id;
+    (void)src_id;
+    return NULL;
 }
 #endif

@@ -181,8 +181,9 @@ static void integers_wrap_and_floats_are_cut(void **state) {
     assert_int_equal(out[0] | out[1] << 1 | out[2] << 2, 6);
 }
 
-static const uint32_t pairs[][2] = {{SFT_F32, SFT_F16},  {SFT_F16, SFT_F32},  {SFT_F32, SFT_BF16},
-                                    {SFT_BF16, SFT_F32}, {SFT_BF16, SFT_F16}, {SFT_F16, SFT_BF16}};
+static const uint32_t pairs[][2] = {
+    {SFT_F32, SFT_F16},  {SFT_F16, SFT_F32},  {SFT_F32, SFT_BF16},    {SFT_BF16, SFT_F32},
+    {SFT_BF16, SFT_F16}, {SFT_F16, SFT_BF16}, {SFT_F8_E4M3, SFT_F32}, {SFT_F8_E5M2, SFT_F32}};
 enum { PAIRS = sizeof pairs / sizeof pairs[0] };
 
 /* The loop of each pair, in both twins, against the general way, which this computes by its parts.
@@ -226,13 +227,16 @@ static void pair_loops_agree(void **state) {
             }
         }
         general(want, to, in, from, N);
-        memset(got, 0, 4 * N);
-        sft__pair_portable(to, from)(got, in, N);
-        assert_memory_equal(got, want, N * to_bytes);
-        if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
-            memset(got, 0, 4 * N);
-            sft__pair_x86(to, from)(got, in, N);
-            assert_memory_equal(got, want, N * to_bytes);
+        sft__pair_fn *const twins[] = {
+            sft__pair_portable(to, from),
+            (sft__cpu_features() & SFT__CPU_AVX2) != 0 ? sft__pair_x86(to, from) : NULL,
+            (sft__cpu_features() & SFT__CPU_AVX512) != 0 ? sft__pair_wide(to, from) : NULL};
+        for (size_t w = 0; w < 3; w++) {
+            if (twins[w] != NULL) {
+                memset(got, 0, 4 * N);
+                twins[w](got, in, N);
+                assert_memory_equal(got, want, N * to_bytes);
+            }
         }
         for (size_t n = 0; n < 70; n++) { /* remainders and alignments; nothing beyond the end */
             memset(got, 0x77, 400);
