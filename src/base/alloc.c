@@ -161,17 +161,36 @@ static size_t skip_to(const uint8_t *at, size_t alignment) {
     return (size_t)(0 - (uintptr_t)at) & (alignment - 1);
 }
 
+/* Each request is charged as the block of its own that it would be: what holds the arena's memory together
+ * beside it (tables of what lies in it) grows with their number. */
+static bool arena_charge(sft__arena *arena, size_t need) {
+    uint64_t charged;
+
+    if (arena->budget == 0) {
+        return true;
+    }
+    arena->over_budget = !sft__add64(arena->charged, need, &charged) ||
+                         !sft__add64(charged, sizeof(sft__arena_chunk), &charged) || charged > arena->budget;
+    if (!arena->over_budget) {
+        arena->charged = charged;
+    }
+    return !arena->over_budget;
+}
+
 void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment) {
     const size_t skip = skip_to(arena->at, alignment);
     const size_t room = (size_t)(arena->end - arena->at);
     size_t need;
 
+    if (!sft__add_size(size, alignment, &need) || !arena_charge(arena, need)) {
+        return NULL;
+    }
     if (arena->at != NULL && skip <= room && size <= room - skip) {
         uint8_t *p = arena->at + skip;
         arena->at = p + size;
         return p;
     }
-    sft__arena_chunk *chunk = sft__add_size(size, alignment, &need) ? arena_add_chunk(arena, need) : NULL;
+    sft__arena_chunk *chunk = arena_add_chunk(arena, need);
     if (chunk == NULL) {
         return NULL;
     }

@@ -46,7 +46,8 @@ typedef struct sft__arena {
     uint8_t *end;
     size_t next_chunk;  /* size of the next chunk */
     uint64_t total;     /* bytes taken from the allocator */
-    uint64_t budget;    /* ceiling for total, 0: none */
+    uint64_t charged;   /* bytes of the requests, each with what a block of its own would take */
+    uint64_t budget;    /* ceiling for both, 0: none */
     bool over_budget;   /* why the last failed allocation failed; false: no memory */
 } sft__arena;
 
