@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/convert_copy.c - moves tensors into a writer in bounded memory: blocks on the pool's
- * workers, each with two buffers from one budget. A tensor whose elements do not lie in order is
- * read box by box in the order of its file and turned in memory, tile by tile, so that neither side
- * sees single elements. Read first: convert.h.
+ * import/convert_copy.c - moves tensors into a writer in bounded memory: units on the pool's
+ * workers, in buffers from one budget. Most bytes pass through a block that stays in the
+ * processor's cache; a tensor whose elements lie in another order is turned panel by panel
+ * (turn.h). Read first: convert.h.
  */
 #include "base/thread.h"
 #include "import/convert.h"
-#include "import/tile.h"
+#include "import/turn.h"
 #include <stdlib.h>
 
 enum {
-    BUDGET = 40 << 20,
-    BLOCK_MAX = 16 << 20, /* touched only where elements are gathered: longer runs on both sides */
-    BLOCK_MIN = 256 << 10,
-    COPY_BLOCK = 1 << 20, /* read and written again while it is in the cache */
-    DIMS_MAX = 64
+    BUDGET = 48 << 20,
+    BLOCK = 1 << 20, /* read and written again while it is in the cache */
+    BLOCK_MIN = 64 << 10,
+    UNIT = 8 << 20,
+    PANEL_MAX = 32 << 20,
+    PANEL_MIN = 4 << 20 /* smaller ones only to give all workers something to do */
 };
 
 typedef struct unit {
     size_t item;
-    uint64_t first; /* element */
+    uint64_t first; /* element; of a turned tensor: number of the panel */
     uint64_t count; /* elements */
 } unit;
 
+/* What a worker has: two blocks, and a panel if anything is turned. */
 typedef struct room {
     struct room *next;
-    uint8_t *in;
-    uint8_t *out;
+    uint8_t *a;
+    uint8_t *b;
+    uint8_t *panel;
 } room;
 
 typedef struct copying {
@@ -39,7 +42,9 @@ typedef struct copying {
     unit *units;
     size_t unit_count;
     size_t unit_room;
-    size_t block; /* bytes of each buffer */
+    size_t block; /* bytes of a room's a and b */
+    size_t panel; /* bytes of its panel; 0: none */
+    bool in_order;
     sft__mutex lock;
     room *rooms;      /* free ones */
     size_t failed_at; /* the first unit that failed; SIZE_MAX: none */
@@ -59,141 +64,36 @@ static uint64_t elements_of(const sft_tensor *t) {
     return n;
 }
 
-static bool is_strided(const sft_tensor *t) {
-    return t->piece_count == 1 && t->pieces[0].strides != NULL && t->dtype->block_elements == 1;
-}
+/* ---------------------------------------------------------------- reading */
 
-/* ---------------------------------------------------------------- turning boxes in memory */
-
-/* A box in two layouts: as it was read (src strides, in elements) and row-major. */
-typedef struct box {
-    uint32_t rank;
-    uint64_t count[DIMS_MAX];
-    uint64_t src[DIMS_MAX];
-    uint64_t dst[DIMS_MAX];
-} box;
-
-/* Two dimensions: x, in whose direction the result lies in order, and y, in which the source does.
- */
-static void turn_plane(uint8_t *dst, const uint8_t *src, const box *b, uint32_t y, uint32_t x,
-                       uint32_t unit_bytes) {
-    const sft__plane plane = {.count = {b->count[y], b->count[x]},
-                              .src_stride = {b->src[y], b->src[x]},
-                              .dst_stride = {b->dst[y], b->dst[x]},
-                              .unit = unit_bytes};
-    sft__plane_turn(dst, src, &plane);
-}
-
-/* All planes of the box, one after the other. */
-static void turn(uint8_t *dst, const uint8_t *src, const box *b, uint32_t unit_bytes) {
-    static const box plain = {.rank = 2, .count = {1, 1}};
-    uint64_t at[DIMS_MAX] = {0};
-    box padded = *b;
-
-    while (padded.rank < 2) { /* dimensions of one element change nothing */
-        padded.count[padded.rank] = plain.count[0];
-        padded.src[padded.rank] = padded.dst[padded.rank] = 0;
-        padded.rank++;
-    }
-    const uint32_t rank = padded.rank;
-    uint32_t x = 0;
-    uint32_t y = 0;
-    for (uint32_t d = 0; d < rank; d++) {
-        x = padded.count[d] > 1 && (padded.count[x] < 2 || padded.dst[d] <= padded.dst[x]) ? d : x;
-    }
-    y = x == 0 ? 1 : 0;
-    for (uint32_t d = 0; d < rank; d++) {
-        if (d != x && padded.count[d] > 1 &&
-            (padded.count[y] < 2 || padded.src[d] <= padded.src[y])) {
-            y = d;
-        }
-    }
-    for (bool more = true; more;) {
-        uint64_t s = 0;
-        uint64_t o = 0;
-        for (uint32_t d = 0; d < rank; d++) {
-            s += at[d] * padded.src[d];
-            o += at[d] * padded.dst[d];
-        }
-        turn_plane(dst + o * unit_bytes, src + s * unit_bytes, &padded, y, x, unit_bytes);
-        more = false;
-        for (uint32_t d = rank; d-- > 0 && !more;) {
-            if (d != x && d != y) {
-                at[d]++;
-                more = at[d] < padded.count[d];
-                at[d] = more ? at[d] : 0;
-            }
-        }
-    }
-}
-
-/* Dimensions in the order of the source's strides, the longest first; those that repeat (stride 0)
- * are read once. */
-static void source_order(const sft_tensor *t, uint32_t order[DIMS_MAX]) {
-    const int64_t *strides = t->pieces[0].strides;
+/* Part of a strided tensor in row-major order: what lies between its runs is left out. */
+static sft_status read_box(const sft_import_item *item, const uint64_t *start,
+                           const uint64_t *count, uint8_t *out, size_t out_bytes, sft_error *err) {
+    const sft_tensor *t = item->tensor;
+    sft_slice slices[SFT__TURN_DIMS];
+    sft_read_options o;
 
     for (uint32_t d = 0; d < t->rank; d++) {
-        uint32_t at = d;
-        while (at > 0 && strides[order[at - 1]] < strides[d]) {
-            order[at] = order[at - 1];
-            at--;
-        }
-        order[at] = d;
-    }
-}
-
-/* Reads the box of the tensor that begins at index `start` with extents `count` into `in`, in the
- * order of the source, and turns it into `out`. */
-static sft_status gather_box(const sft_import_item *item, const uint64_t *start,
-                             const uint64_t *count, uint8_t *in, uint8_t *out, size_t room_bytes,
-                             sft_error *err) {
-    const sft_tensor *t = item->tensor;
-    const uint32_t unit_bytes = t->dtype->block_bytes;
-    const int64_t *strides = t->pieces[0].strides;
-    int64_t dst_strides[DIMS_MAX];
-    uint32_t order[DIMS_MAX];
-    sft_slice slices[DIMS_MAX];
-    sft_read_options o;
-    uint64_t elements = 1;
-    box b = {.rank = t->rank};
-
-    source_order(t, order);
-    for (uint32_t k = t->rank; k-- > 0;) {
-        const uint32_t d = order[k];
-        const uint64_t n = strides[d] == 0 ? 1 : count[d];
-        b.src[d] = strides[d] == 0 ? 0 : elements;
-        dst_strides[d] = (int64_t)(elements * unit_bytes);
-        elements *= n;
         slices[d] = (sft_slice){.kind = SFT_SLICE_RANGE,
                                 .start = (int64_t)start[d],
-                                .stop = (int64_t)(start[d] + n),
+                                .stop = (int64_t)(start[d] + count[d]),
                                 .step = 1};
-    }
-    elements = 1;
-    for (uint32_t d = t->rank; d-- > 0;) {
-        b.count[d] = count[d];
-        b.dst[d] = elements;
-        elements *= count[d];
     }
     SFT_INIT(&o);
     o.slices = slices;
     o.slice_count = t->rank;
-    o.dst_strides = dst_strides;
-    SFT_TRY(sft_tensor_read(item->catalog, t, &o, in, room_bytes, err));
-    turn(out, in, &b, unit_bytes);
-    return SFT_OK;
+    return sft_tensor_read(item->catalog, t, &o, out, out_bytes, err);
 }
 
-/* Elements [first, first + n) of a strided tensor as the largest boxes that are whole stretches of
+/* Elements [first, first + n) of such a tensor, as the largest boxes that are whole stretches of
  * it. */
-static sft_status gather(const sft_import_item *item, uint64_t first, uint64_t n, room *r,
-                         size_t room_bytes, sft_error *err) {
+static sft_status read_runs(const sft_import_item *item, uint64_t first, uint64_t n, uint8_t *out,
+                            sft_error *err) {
     const sft_tensor *t = item->tensor;
-    uint8_t *out = r->out;
 
     while (n > 0) {
-        uint64_t start[DIMS_MAX] = {0};
-        uint64_t count[DIMS_MAX];
+        uint64_t start[SFT__TURN_DIMS] = {0};
+        uint64_t count[SFT__TURN_DIMS];
         uint64_t inner = 1;
         uint32_t d = t->rank;
         for (uint32_t k = 0; k < t->rank; k++) {
@@ -215,42 +115,20 @@ static sft_status gather(const sft_import_item *item, uint64_t first, uint64_t n
             count[d - 1] = left < fit ? left : fit;
             inner *= count[d - 1];
         }
-        SFT_TRY(gather_box(item, start, count, r->in, out, room_bytes, err));
-        out += inner * t->dtype->block_bytes;
+        const size_t bytes = (size_t)(inner * t->dtype->block_bytes);
+        SFT_TRY(read_box(item, start, count, out, bytes, err));
+        out += bytes;
         first += inner;
         n -= inner;
     }
     return SFT_OK;
 }
 
-/* ---------------------------------------------------------------- one unit */
-
-/* The item's elements [first, first + n) in the output's type: *data is one of the two buffers. */
-static sft_status produce(const copying *k, const sft_import_item *item, uint64_t first, uint64_t n,
-                          room *r, const uint8_t **data, sft_error *err) {
-    const sft_tensor *t = item->tensor;
-    uint8_t *have = r->in;
-
-    if (is_strided(t)) {
-        SFT_TRY(gather(item, first, n, r, k->block, err));
-        have = r->out;
-    } else {
-        SFT_TRY(sft_tensor_read_bytes(item->catalog, t, bytes_of(t->dtype, first), r->in,
-                                      (size_t)bytes_of(t->dtype, n), err));
-    }
-    if (item->dtype->id != t->dtype->id) {
-        uint8_t *to = have == r->in ? r->out : r->in;
-        SFT_TRY(sft_convert(to, item->dtype, have, t->dtype, n, 0, err));
-        have = to;
-    }
-    *data = have;
-    return SFT_OK;
-}
+/* ---------------------------------------------------------------- handing on */
 
 static sft_status compare(const copying *k, const sft_import_item *item, uint64_t offset,
-                          const uint8_t *data, size_t size, room *r, sft_error *err) {
+                          const uint8_t *data, size_t size, uint8_t *again, sft_error *err) {
     const sft_tensor *t = sft_catalog_find(k->with, item->name, item->name_len);
-    uint8_t *again = data == r->in ? r->out : r->in;
 
     if (t == NULL) {
         return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, item->name, item->name_len,
@@ -277,26 +155,85 @@ static uint64_t fitting(const sft_import_item *item, size_t bytes) {
     return bytes / (a > b ? a : b) / multiple * multiple;
 }
 
+/* Elements [first, first + n) of the item, which lie at `data` in the tensor's type: in r->a or
+ * outside of the blocks. More than fit into a block only from outside. */
+static sft_status deliver(copying *k, const unit *u, uint64_t first, uint64_t n,
+                          const uint8_t *data, room *r, sft_error *err) {
+    const sft_import_item *item = &k->c->items[u->item];
+    const sft_dtype *type = item->tensor->dtype;
+    const bool cast = item->dtype->id != type->id;
+    const uint64_t at_once = cast || k->with != NULL ? fitting(item, k->block) : n;
+    uint8_t *made = data == r->a ? r->b : r->a;
+
+    for (uint64_t done = 0; done < n;) {
+        const uint64_t m = n - done < at_once ? n - done : at_once;
+        const uint64_t offset = bytes_of(item->dtype, first + done);
+        const size_t size = (size_t)bytes_of(item->dtype, m);
+        const uint8_t *have = data + bytes_of(type, done);
+        if (cast) {
+            SFT_TRY(sft_convert(made, item->dtype, have, type, m, 0, err));
+            have = made;
+        }
+        if (k->sink != NULL) {
+            SFT_TRY(k->sink->put(k->sink->ctx, u->item, offset, have, size, err));
+        } else if (k->writer != NULL) {
+            const uint32_t index = (uint32_t)(u->item - k->base);
+            SFT_TRY(sft_writer_put(k->writer, index, offset, have, size, err));
+        } else {
+            SFT_TRY(compare(k, item, offset, have, size, have == r->b ? r->a : r->b, err));
+        }
+        done += m;
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- one unit */
+
+/* How a turned item is cut; enough panels for all workers. */
+static void plan(const copying *k, const sft_import_item *item, sft__panels *panels) {
+    const uint64_t bytes = elements_of(item->tensor) * item->tensor->dtype->block_bytes;
+    const uint64_t share = bytes / sft_pool_threads(k->c->write.pool) + 1;
+    uint64_t most = share > PANEL_MIN ? share : PANEL_MIN;
+
+    most = most < k->panel ? most : k->panel;
+    sft__panels_plan(panels, item->tensor, most, k->in_order);
+}
+
+static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) {
+    const sft_import_item *item = &k->c->items[u->item];
+    const sft__turn_room here = {r->panel, r->a, k->block};
+    const uint32_t unit_bytes = item->tensor->dtype->block_bytes;
+    sft__panels panels;
+    sft__panel panel;
+
+    plan(k, item, &panels);
+    sft__panel_at(&panels, item->tensor, u->first, &panel);
+    SFT_TRY(sft__panel_read(item->catalog, item->tensor, &panel, &here, err));
+    for (uint64_t i = 0; i < panel.runs; i++) {
+        SFT_TRY(deliver(k, u, sft__panel_run_at(&panel, item->tensor, i), panel.run,
+                        r->panel + i * panel.run * unit_bytes, r, err));
+    }
+    return SFT_OK;
+}
+
 static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
     const sft_import_item *item = &k->c->items[u->item];
-    const size_t limit =
-        is_strided(item->tensor) || k->block < COPY_BLOCK ? k->block : (size_t)COPY_BLOCK;
-    const uint64_t at_once = fitting(item, limit);
-    const uint8_t *data;
+    const sft_tensor *t = item->tensor;
+    const uint64_t at_once = fitting(item, k->block);
 
+    if (sft__is_turned(t)) {
+        return run_panel(k, u, r, err);
+    }
     for (uint64_t done = 0; done < u->count;) {
         const uint64_t n = u->count - done < at_once ? u->count - done : at_once;
-        const uint64_t offset = bytes_of(item->dtype, u->first + done);
-        const size_t size = (size_t)bytes_of(item->dtype, n);
-        SFT_TRY(produce(k, item, u->first + done, n, r, &data, err));
-        if (k->sink != NULL) {
-            SFT_TRY(k->sink->put(k->sink->ctx, u->item, offset, data, size, err));
-            done += n;
-            continue;
+        const uint64_t first = u->first + done;
+        if (sft__is_strided(t)) {
+            SFT_TRY(read_runs(item, first, n, r->a, err));
+        } else {
+            SFT_TRY(sft_tensor_read_bytes(item->catalog, t, bytes_of(t->dtype, first), r->a,
+                                          (size_t)bytes_of(t->dtype, n), err));
         }
-        SFT_TRY(k->writer != NULL ? sft_writer_put(k->writer, (uint32_t)(u->item - k->base), offset,
-                                                   data, size, err)
-                                  : compare(k, item, offset, data, size, r, err));
+        SFT_TRY(deliver(k, u, first, n, r->a, r, err));
         done += n;
     }
     return SFT_OK;
@@ -351,59 +288,101 @@ static bool is_sequential(const sft_import_item *item) {
     return false;
 }
 
-/* Cuts the items; what comes from a sequential source stays in one unit. */
-static sft_status cut(copying *k, size_t first, size_t end, bool in_order, sft_error *err) {
+static sft_status add_unit(copying *k, unit u, sft_error *err) {
+    if (!sft__grow(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
+                   sizeof *k->units)) {
+        return sft__fail_nomem(err, k->unit_count * sizeof *k->units);
+    }
+    k->units[k->unit_count++] = u;
+    return SFT_OK;
+}
+
+static sft_status cut_turned(copying *k, size_t i, sft_error *err) {
+    const sft_import_item *item = &k->c->items[i];
+    sft__panels panels;
+    sft__panel panel;
+
+    plan(k, item, &panels);
+    for (uint64_t n = 0; n < panels.all; n++) {
+        sft__panel_at(&panels, item->tensor, n, &panel);
+        SFT_TRY(add_unit(k, (unit){i, n, panel.run * panel.runs}, err));
+    }
+    return SFT_OK;
+}
+
+/* Cuts the items; what comes from a sequential source stays in one unit, unless it is turned: its
+ * panels are as many passes anyway. */
+static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
     for (size_t i = first; i < end; i++) {
         const sft_import_item *item = &k->c->items[i];
         const uint64_t all = elements_of(item->tensor);
-        const uint64_t part = is_sequential(item) || in_order ? all : fitting(item, k->block);
+        if (all != 0 && sft__is_turned(item->tensor)) {
+            SFT_TRY(cut_turned(k, i, err));
+            continue;
+        }
+        const uint64_t part = is_sequential(item) || k->in_order ? all : fitting(item, UNIT);
         for (uint64_t at = 0; at < all; at += part) {
-            if (!sft__grow(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
-                           sizeof *k->units)) {
-                return sft__fail_nomem(err, k->unit_count * sizeof *k->units);
-            }
-            k->units[k->unit_count++] = (unit){i, at, all - at < part ? all - at : part};
+            SFT_TRY(add_unit(k, (unit){i, at, all - at < part ? all - at : part}, err));
         }
     }
     return SFT_OK;
 }
 
-static sft_status run_all(copying *k, room *rooms, size_t count, bool in_order, sft_error *err) {
-    uint8_t *memory = sft__alloc(k->c->allocator, count * 2 * k->block);
+static sft_status run_all(copying *k, room *rooms, size_t count, sft_error *err) {
+    const size_t each = 2 * k->block + k->panel;
+    uint8_t *memory = sft__alloc(k->c->allocator, count * each);
 
     if (memory == NULL) {
-        return sft__fail_nomem(err, count * 2 * k->block);
+        return sft__fail_nomem(err, count * each);
     }
     for (size_t i = 0; i < count; i++) {
-        rooms[i] = (room){k->rooms, memory + 2 * i * k->block, memory + (2 * i + 1) * k->block};
+        uint8_t *at = memory + i * each;
+        rooms[i] = (room){k->rooms, at, at + k->block, at + 2 * k->block};
         k->rooms = &rooms[i];
     }
     k->failed_at = SIZE_MAX;
-    sft_pool_run(in_order ? NULL : k->c->write.pool, k->unit_count, work, k);
-    sft__free(k->c->allocator, memory, count * 2 * k->block);
+    sft_pool_run(k->in_order ? NULL : k->c->write.pool, k->unit_count, work, k);
+    sft__free(k->c->allocator, memory, count * each);
     if (k->failed_at != SIZE_MAX && err != NULL) {
         *err = k->error;
     }
     return k->failed_at != SIZE_MAX ? k->status : SFT_OK;
 }
 
+/* Shares the budget out. */
+static void size_rooms(copying *k, size_t threads, size_t first, size_t end) {
+    const size_t share = BUDGET / threads;
+    bool turned = false;
+
+    for (size_t i = first; i < end && !turned; i++) {
+        turned = sft__is_turned(k->c->items[i].tensor);
+    }
+    k->block = turned ? BLOCK / 2 : BLOCK;
+    k->block = share / 4 < k->block ? share / 4 : k->block;
+    k->block = k->block < BLOCK_MIN ? BLOCK_MIN : k->block / 4096 * 4096;
+    if (turned) {
+        k->panel = share > 2 * k->block + BLOCK_MIN ? share - 2 * k->block : BLOCK_MIN;
+        k->panel = k->panel > PANEL_MAX ? PANEL_MAX : k->panel / 4096 * 4096;
+    }
+}
+
 static sft_status run(copying *k, size_t first, size_t end, sft_error *err) {
     enum { ROOMS_MAX = 1024 };
-    const bool in_order = k->writer != NULL && (k->c->write.digests & SFT_DIGEST_SHA256) != 0;
     size_t threads = sft_pool_threads(k->c->write.pool);
     const sft_allocator *a = k->c->allocator;
 
     threads = threads > ROOMS_MAX ? ROOMS_MAX : threads;
-    k->block = BUDGET / (2 * threads);
-    k->block = k->block > BLOCK_MAX ? BLOCK_MAX : k->block < BLOCK_MIN ? BLOCK_MIN : k->block;
+    k->in_order = k->writer != NULL && (k->c->write.digests & SFT_DIGEST_SHA256) != 0;
+    threads = k->in_order ? 1 : threads;
+    size_rooms(k, threads, first, end);
     room *rooms = sft__alloc_array(a, threads, sizeof *rooms);
     if (rooms == NULL || !sft__mutex_init(&k->lock)) {
         sft__free(a, rooms, threads * sizeof *rooms);
         return sft__fail_nomem(err, threads * sizeof *rooms);
     }
-    sft_status status = cut(k, first, end, in_order, err);
+    sft_status status = cut(k, first, end, err);
     if (status == SFT_OK) {
-        status = run_all(k, rooms, threads, in_order, err);
+        status = run_all(k, rooms, threads, err);
     }
     if (status == SFT_OK && is_cancelled(k, 0)) { /* the last word is the caller's thread's */
         status = sft__fail(err, SFT_E_CANCELLED, "cancelled");

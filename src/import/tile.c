@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/tile.c - see tile.h. Tiles of 32 x 32 elements stay in the nearest cache; in them squares
- * of 16 bytes a side are turned in registers where the machine has SSE2. Read first: tile.h.
+ * import/tile.c - see tile.h. Tiles of one cache line of the source by two of the result stay in
+ * the nearest cache, so that each line is read once and written whole; in them squares of 16 bytes
+ * a side are turned in registers where the machine has SSE2. Read first: tile.h.
  */
 #include "import/tile.h"
 #include <string.h>
 
-enum { TILE = 32 };
+/* Bytes of a tile along the source's run and along the result's; of a row of a staged one. */
+enum { TILE_READ = 64, TILE_WRITTEN = 128, LINE = 64, APART = TILE_WRITTEN + LINE };
 
 typedef struct pair16 {
     uint64_t low;
@@ -177,13 +179,61 @@ static void tile(uint8_t *dst, const uint8_t *src, const sft__plane *p, uint64_t
     each(dst, src, p, n, m);
 }
 
+/* Rows of the result lie far apart: without this each line waits for memory when it is first
+ * written to. */
+static void fetch_rows(uint8_t *dst, uint64_t pitch, uint64_t rows, uint64_t bytes) {
+#if defined(__GNUC__)
+    for (uint64_t i = 0; i < rows; i++) {
+        for (uint64_t at = 0; at < bytes; at += LINE) {
+            __builtin_prefetch(dst + i * pitch + at, 1);
+        }
+    }
+#else
+    (void)dst;
+    (void)pitch;
+    (void)rows;
+    (void)bytes;
+#endif
+}
+
+/* A tile whose rows in the result share a few lines of the cache: by way of one whose rows do not.
+ */
+static void tile_apart(uint8_t *dst, const uint8_t *src, const sft__plane *p, uint64_t n,
+                       uint64_t m) {
+    uint8_t staged[TILE_READ * APART];
+    const uint64_t pitch = p->dst_stride[0] * p->unit;
+    sft__plane q = *p;
+
+    q.dst_stride[0] = APART / p->unit;
+    tile(staged, src, &q, n, m);
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(dst + i * pitch, staged + i * APART, (size_t)(m * p->unit));
+    }
+}
+
 void sft__plane_turn(uint8_t *dst, const uint8_t *src, const sft__plane *p) {
-    for (uint64_t i = 0; i < p->count[0]; i += TILE) {
-        for (uint64_t j = 0; j < p->count[1]; j += TILE) {
-            const uint64_t n = p->count[0] - i < TILE ? p->count[0] - i : TILE;
-            const uint64_t m = p->count[1] - j < TILE ? p->count[1] - j : TILE;
-            tile(dst + (i * p->dst_stride[0] + j * p->dst_stride[1]) * p->unit,
-                 src + (i * p->src_stride[0] + j * p->src_stride[1]) * p->unit, p, n, m);
+    const uint64_t read = TILE_READ / p->unit;
+    const uint64_t written = TILE_WRITTEN / p->unit;
+    const uint64_t pitch = p->dst_stride[0] * p->unit;
+    const bool rows = p->dst_stride[1] == 1 && pitch >= TILE_WRITTEN;
+    const bool apart = rows && p->unit <= 2 && pitch % 1024 == 0;
+
+    for (uint64_t i = 0; i < p->count[0]; i += read) {
+        const uint64_t left = p->count[0] - i;
+        const uint64_t n = left < read ? left : read;
+        const uint64_t next = left - n < read ? left - n : read;
+        for (uint64_t j = 0; j < p->count[1]; j += written) {
+            const uint64_t m = p->count[1] - j < written ? p->count[1] - j : written;
+            uint8_t *to = dst + (i * p->dst_stride[0] + j * p->dst_stride[1]) * p->unit;
+            const uint8_t *from = src + (i * p->src_stride[0] + j * p->src_stride[1]) * p->unit;
+            if (rows) {
+                fetch_rows(to + n * pitch, pitch, next, m * p->unit);
+            }
+            if (apart) {
+                tile_apart(to, from, p, n, m);
+            } else {
+                tile(to, from, p, n, m);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/tile.h - turning a plane of elements in memory, tile by tile. Read first: convert_copy.c.
+ * import/tile.h - turning a plane of elements in memory, tile by tile. Read first: turn.h.
  */
 #ifndef SFT_IMPORT_TILE_H
 #define SFT_IMPORT_TILE_H

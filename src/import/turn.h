@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/turn.h - tensors whose elements lie in another order than their file: cut into panels that
+ * fit into memory, and each panel read and turned. Read first: convert_copy.c, tile.h.
+ */
+#ifndef SFT_IMPORT_TURN_H
+#define SFT_IMPORT_TURN_H
+
+#include "base/compiler.h"
+#include <sft/import.h>
+
+enum { SFT__TURN_DIMS = 64 };
+
+/* One strided piece of whole elements. */
+bool sft__is_strided(const sft_tensor *t);
+/* Strided, and in another order than row-major, or with elements that repeat: plain runs of bytes,
+ * read one after the other, do not give it. */
+bool sft__is_turned(const sft_tensor *t);
+
+/* How a turned tensor is cut: boxes of `count` elements, `across` of them in each dimension. Both
+ * sides of a box are as long runs of bytes as its size allows. */
+typedef struct sft__panels {
+    uint64_t count[SFT__TURN_DIMS];
+    uint64_t across[SFT__TURN_DIMS];
+    uint64_t all;
+} sft__panels;
+/* capacity: bytes of a panel, at least one element. stretches: each panel is one stretch of the
+ * tensor's bytes, and they follow each other. */
+void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, bool stretches);
+
+typedef struct sft__panel {
+    uint64_t start[SFT__TURN_DIMS];
+    uint64_t count[SFT__TURN_DIMS];
+    uint64_t run;  /* elements that follow each other in the tensor */
+    uint64_t runs; /* of them */
+} sft__panel;
+/* Panels are numbered in the tensor's order. */
+void sft__panel_at(const sft__panels *p, const sft_tensor *t, uint64_t index, sft__panel *panel);
+/* The place in the tensor of the first element of run i. */
+uint64_t sft__panel_run_at(const sft__panel *panel, const sft_tensor *t, uint64_t i);
+
+/* Reads a panel into `out`, packed and row-major, by way of `strip`, of strip_bytes (at least 64
+ * KiB). */
+typedef struct sft__turn_room {
+    uint8_t *out;
+    uint8_t *strip;
+    size_t strip_bytes;
+} sft__turn_room;
+sft_status sft__panel_read(const sft_catalog *catalog, const sft_tensor *t, const sft__panel *panel,
+                           const sft__turn_room *room, sft_error *err);
+
+#endif
