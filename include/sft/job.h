@@ -46,7 +46,8 @@ typedef struct sft_job_file {
     uint32_t flags; /* SFT_JOB_FILE_* */
     uint32_t reserved;
 } sft_job_file;
-/* The metadata of the catalog's files instead, as far as they do not contradict one another. */
+/* The metadata of the catalog's files instead, as far as they do not contradict one another; without
+ * recorded digests, which are of those files. */
 #define SFT_JOB_FILE_METADATA 1u
 
 /* A plain file, written after all others, in the order given. */
@@ -61,7 +62,9 @@ typedef struct sft_job_options {
     const sft_allocator *allocator; /* must outlive the job */
     const sft_limits *limits;
     sft_order order;         /* REFERENCE or DECLARED */
-    uint32_t flags;          /* 0 */
+    uint32_t digests;        /* SFT_DIGEST_* of each tensor, recorded in every file's metadata as
+                                <sft/digest.h> tells: computed from what was written, when all of it
+                                is there */
     uint64_t data_alignment; /* as in sft_write_options */
 } sft_job_options;
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strmap.h"
+#include "checkpoint/job.h"
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- the object */
@@ -433,7 +434,7 @@ sft_status sft__dedupe_describe(sft_dedupe *d, sft_job_file *file, const sft_cat
             e->value_len = strlen(change->redundancy);
             put = false;
         }
-        kept += !is_key(e, change->drop);
+        kept += !is_key(e, change->drop) && (change->drop == NULL || !sft__job_is_digest(e));
     }
     if (put) {
         const sft_metadata_entry added = {key, sizeof key - 1, change->redundancy,

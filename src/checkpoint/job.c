@@ -100,7 +100,7 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, sft_erro
         for (size_t k = 0; k < sft_catalog_metadata_count(c, i) && status == SFT_OK; k++) {
             sft_metadata_entry e;
             (void)sft_catalog_metadata_at(c, i, k, &e.key, &e.key_len, &e.value, &e.value_len);
-            if (!agreed(c, i, &e)) {
+            if (!agreed(c, i, &e) || sft__job_is_digest(&e)) {
                 continue;
             }
             if (!sft__grow(job->allocator, &kept, &room, count + 1, sizeof *kept)) {
@@ -332,6 +332,7 @@ static sft_status take_file(sft_job *job, size_t i, const sft_job_file *given, s
     }
     SFT_TRY(keep_name(job, given->name, &f->given.name, err));
     SFT_TRY(keep_metadata(job, f, given, err));
+    SFT_TRY(sft__job_places(job, f, err));
     if (given->tensors != NULL) {
         uint32_t *const kept =
             sft__arena_alloc(&job->arena, (f->count + 1) * sizeof *kept, sizeof *kept);
@@ -400,6 +401,11 @@ sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count
     if ((files == NULL && count > 0) || (texts == NULL && text_count > 0) || count >= UINT32_MAX) {
         return sft__fail(err, SFT_E_ARG, "a count without an array");
     }
+    if (options != NULL && (options->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
+        return sft__fail(err, SFT_E_ARG,
+                         "digests %#lx: only SFT_DIGEST_CRC32C and SFT_DIGEST_SHA256 exist",
+                         (unsigned long)options->digests);
+    }
     sft_job *const job = sft__alloc_zero(a, sizeof *job);
     if (job == NULL) {
         return sft__fail_nomem(err, sizeof *job);
@@ -408,6 +414,7 @@ sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count
     sft__arena_init(&job->arena, a, 0);
     job->order = options != NULL ? options->order : SFT_ORDER_REFERENCE;
     job->data_alignment = options != NULL ? options->data_alignment : 0;
+    job->digests = options != NULL ? options->digests : 0;
     if (options != NULL && options->limits != NULL) {
         const size_t given = options->limits->struct_size;
         memcpy(&job->limits_given, options->limits,

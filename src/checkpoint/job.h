@@ -2,8 +2,9 @@
  *
  * checkpoint/job.h - what a job is made of. job.c: the public face; job_pieces.c: from pieces to
  * runs and moves; job_bands.c: moves gathered into bands; job_units.c: shares of work, costs and
- * the key; job_copy.c: copying one share; job_run.c: all of it; journal.c: what survives a kill;
- * stage.c: staging and publishing. Read <sft/job.h> first.
+ * the key; job_lanes.c: their order; job_copy.c: copying one share; job_run.c: all of them;
+ * job_digest.c: digests and headers; journal.c: what survives a kill; stage.c: staging and
+ * publishing. Read <sft/job.h> first.
  *
  * Bytes take one of three ways. A *run* is contiguous in its source and in its file, and large, or
  * all there is. Tensors that consist of many short runs are *moves* between *nodes*: a source node
@@ -139,6 +140,7 @@ struct sft_job {
     sft__arena arena;
     sft_order order;
     uint64_t data_alignment;
+    uint32_t digests;         /* SFT_DIGEST_* that go into the headers */
     const sft_limits *limits; /* NULL, or the copy below */
     sft_limits limits_given;
     sft__job_file *files;
@@ -186,6 +188,10 @@ static inline const sft_tensor *sft__job_tensor(const sft__job_file *f, size_t i
 /* The header of a file, and where its tensors lie (count entries, or NULL). */
 sft_status sft__job_header(const sft_job *job, const sft__job_file *f, sft__buf *out,
                            uint64_t *offsets, sft_error *err);
+/* Is it what digests of tensors are recorded under? They are of one file, and go with no other. */
+bool sft__job_is_digest(const sft_metadata_entry *entry);
+/* Gives the file's metadata zeros in the places of its digests. */
+sft_status sft__job_places(sft_job *job, sft__job_file *f, sft_error *err);
 /* Number of a source in the job; added if it is new. */
 sft_status sft__job_add_source(sft_job *job, const sft_source *source, uint32_t *index,
                                sft_error *err);

@@ -309,17 +309,6 @@ static sft_status look_over(running *r, sft_error *err) {
     return (r->options.flags & SFT_JOB_REPLACE) == 0 ? sft__stage_check(&r->stage, err) : SFT_OK;
 }
 
-/* Headers are written, and files flushed, by all. */
-static sft_status finish_files(running *r, sft_error *err) {
-    for (size_t i = r->crew.group->rank; i < r->job->count; i += r->crew.group->size) {
-        sft__run_finish_file(r, i);
-    }
-    if (r->status != SFT_OK && err != NULL) {
-        *err = r->error;
-    }
-    return r->status;
-}
-
 static sft_status carry_out(running *r, bool *published, sft_error *err) {
     const sft_group *const g = r->crew.group;
     const bool first = g->rank == 0;
@@ -338,7 +327,8 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         const sft_status worked = work(r, err);
         SFT_TRY(sft__group_agree(g, worked, r->crew.stopped, err));
         SFT_TRY(sft__group_agree(g, first ? look_over(r, err) : SFT_OK, false, err));
-        SFT_TRY(sft__group_agree(g, finish_files(r, err), false, err));
+        const sft_status finished = sft__run_finish_files(r, g->rank, g->size, err); /* by all */
+        SFT_TRY(sft__group_agree(g, finished, false, err));
     }
     if (!first) { /* nothing of ours is open where rank 0 renames */
         sft__outputs_reset(&r->outputs);

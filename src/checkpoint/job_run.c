@@ -31,8 +31,7 @@ sft_status sft__run_fail(running *r, sft_status status, const sft_error *why) {
     return status;
 }
 
-/* Counts, and asks whether to go on. */
-static sft_status advance(running *r, uint64_t bytes) {
+sft_status sft__run_advance(running *r, uint64_t bytes) {
     const sft_control *const control = r->options.control;
     sft__mutex_lock(&r->lock);
     r->moved += bytes;
@@ -141,7 +140,7 @@ static sft_status put_bytes(void *ctx, uint32_t file, uint64_t offset, uint8_t *
     unit_work *const w = ctx;
     SFT_TRY(sft__outputs_write(&w->r->outputs, file, offset, data, size, err));
     w->crc = w->unknown ? 0 : sft_crc32c(w->crc, data, size);
-    return advance(w->r, size);
+    return sft__run_advance(w->r, size);
 }
 
 static sft_status move_bytes(void *ctx, uint32_t file, uint64_t offset, int fd, uint64_t from,
@@ -156,7 +155,7 @@ static sft_status move_bytes(void *ctx, uint32_t file, uint64_t offset, int fd, 
                                   &done, err));
         w->unknown = w->unknown || done > 0;
         *moved += done;
-        SFT_TRY(advance(w->r, done));
+        SFT_TRY(sft__run_advance(w->r, done));
         if (done < n) {
             return SFT_OK;
         }
@@ -193,9 +192,15 @@ static sft_status check_range(void *ctx, uint32_t file, uint64_t offset, uint64_
         w->crc = sft_crc32c(w->crc, w->buffer, n);
         offset += n;
         size -= n;
-        SFT_TRY(advance(w->r, 0));
+        SFT_TRY(sft__run_advance(w->r, 0));
     }
     return SFT_OK;
+}
+
+/* Will another process read what this one writes, for its digests? Then files are closed, which on
+ * network file systems makes what is in them known, before the last lines speak of them. */
+static bool others_look(const running *r) {
+    return r->job->digests != 0 && r->options.tasks > 0;
 }
 
 static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *err) {
@@ -204,7 +209,8 @@ static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *er
     r->done.crcs[unit] = crc;
     sft__journal_unit(&r->pending, unit, crc);
     r->pending_bytes += r->job->units[unit].bytes;
-    const bool now = r->options.durability != SFT_DURABLE_FULL || r->pending_bytes >= BATCH;
+    const bool now =
+        (r->options.durability != SFT_DURABLE_FULL && !others_look(r)) || r->pending_bytes >= BATCH;
     sft__mutex_unlock(&r->lock);
     sft__crew_tick(r);
     return now ? checkpoint(r, err) : SFT_OK;
@@ -215,7 +221,7 @@ static sft_status do_unit(running *r, size_t unit, sft_error *err) {
     const bool watch = (r->options.flags & SFT_JOB_VERIFY) != 0;
     unit_work w = {r, 0, !watch, u, take_buffer(r)};
     sft__job_sink sink = {&w, put_bytes, watch ? NULL : move_bytes, 0};
-    sft_status status = advance(r, 0);
+    sft_status status = sft__run_advance(r, 0);
     if (status == SFT_OK && r->verifying) {
         const uint64_t known = r->done.crcs[unit];
         status =
@@ -266,56 +272,6 @@ static sft_status run_units(running *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- which units */
 
-/* Where a lane is in the list: what is left of the units of one file. */
-typedef struct lane {
-    size_t next;
-    size_t end;
-} lane;
-
-static bool same_file(const sft_job *job, size_t a, size_t b) {
-    const sft__job_unit *const x = &job->units[a];
-    const sft__job_unit *const y = &job->units[b];
-    return x->kind == SFT__UNIT_RUNS && y->kind == SFT__UNIT_RUNS && x->which == y->which;
-}
-
-/* The units of the next file that nobody is at; units that are no runs are files of their own. */
-static lane take_lane(const running *r, const size_t *list, size_t *at) {
-    lane l = {*at, *at};
-    while (*at < r->mine_count && (*at == l.next || same_file(r->job, list[l.next], list[*at]))) {
-        l.end = ++*at;
-    }
-    return l;
-}
-
-/* Of two threads that write to one file one waits: neighbours in the list belong to different files
- * where they can, to not too many of them. Best effort: without memory the order stays. */
-static void spread(running *r) {
-    enum { LANES = 8, MOST_LANES = 128 };
-    lane lanes[MOST_LANES];
-    const size_t wanted = 2 * (size_t)sft_pool_threads(r->options.pool);
-    const size_t most = wanted < LANES ? LANES : wanted < MOST_LANES ? wanted : MOST_LANES;
-    size_t *const list = sft__alloc_array(r->job->allocator, r->mine_count + 1, sizeof *list);
-    size_t count = 0;
-    size_t at = 0;
-    if (list == NULL) {
-        return;
-    }
-    memcpy(list, r->mine, r->mine_count * sizeof *list);
-    while (count < most && at < r->mine_count) {
-        lanes[count++] = take_lane(r, list, &at);
-    }
-    for (size_t i = 0, out = 0; out < r->mine_count; i = (i + 1) % count) {
-        lane *const l = &lanes[i];
-        if (l->next == l->end && at < r->mine_count) {
-            *l = take_lane(r, list, &at);
-        }
-        if (l->next < l->end) { /* so once in `count` turns at least */
-            r->mine[out++] = list[l->next++];
-        }
-    }
-    sft__free(r->job->allocator, list, (r->mine_count + 1) * sizeof *list);
-}
-
 /* The task that a unit belongs to, by the bytes before it: shares are contiguous. 1 to tasks. */
 static void choose_units(running *r, uint8_t kind) {
     const sft_job *const job = r->job;
@@ -339,7 +295,7 @@ static void choose_units(running *r, uint8_t kind) {
             r->mine_bytes += job->units[i].bytes;
         }
     }
-    spread(r);
+    sft__run_spread(r);
 }
 
 static sft_status add_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size, sft_error *err) {
@@ -422,6 +378,9 @@ sft_status sft__run_units(running *r, sft_error *err) {
         status = run_units(r, err);
     }
     const uint64_t moved = r->moved;
+    if (r->job->digests != 0) {
+        sft__outputs_close(&r->outputs);
+    }
     /* what is finished is kept, also of a run that fails */
     sft_error ignored;
     const sft_status noted = checkpoint(r, status == SFT_OK ? err : &ignored);
@@ -435,29 +394,6 @@ sft_status sft__run_units(running *r, sft_error *err) {
 }
 
 /* ---------------------------------------------------------------- the end */
-
-void sft__run_finish_file(void *ctx, size_t index) {
-    running *const r = ctx;
-    const sft__job_file *const f = &r->job->files[index];
-    sft__buf header;
-    sft_error error;
-    if (advance(r, 0) != SFT_OK) {
-        return;
-    }
-    sft__buf_init(&header, r->job->allocator);
-    sft_status status = sft__job_header(r->job, f, &header, NULL, &error);
-    if (status == SFT_OK) {
-        status = sft__outputs_write(&r->outputs, index, 0, header.data, header.len, &error);
-    }
-    if (status == SFT_OK) {
-        status = sft__outputs_finish(&r->outputs, index, r->options.durability == SFT_DURABLE_FULL,
-                                     &error);
-    }
-    sft__buf_reset(&header);
-    if (status != SFT_OK) {
-        (void)sft__run_fail(r, status, &error);
-    }
-}
 
 static sft_status write_text(running *r, const sft_job_text *text, sft__buf *path, sft_error *err) {
     sft__disk disk;
@@ -513,13 +449,7 @@ static sft_status publish(running *r, sft_error *err) {
         if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
             SFT_TRY(sft__stage_check(&r->stage, err));
         }
-        sft_pool_run(r->options.pool, r->job->count, sft__run_finish_file, r);
-        if (r->status != SFT_OK) {
-            if (err != NULL) {
-                *err = r->error;
-            }
-            return r->status;
-        }
+        SFT_TRY(sft__run_finish_files(r, 0, 1, err));
     }
     return sft__run_commit(r, err);
 }

@@ -68,17 +68,22 @@ sft_status sft__run_check_sources(const sft__running *r, sft_error *err);
 /* An earlier run has done it all, and only left its journals behind. */
 sft_status sft__run_is_published(sft__running *r, bool *published, sft_error *err);
 sft_status sft__run_open_journal(sft__running *r, sft_error *err);
+/* Orders the list of units for many threads. Best effort: without memory the order stays. */
+void sft__run_spread(sft__running *r);
 /* The units of this process, verified if the options say so. */
 sft_status sft__run_units(sft__running *r, sft_error *err);
 bool sft__run_is_complete(const sft__running *r, size_t *missing);
-/* Header of one file, then the file is flushed and closed. Failures: fail_first. */
-void sft__run_finish_file(void *r, size_t file);
+/* Files `first`, `first + step` and so on: digests of what was written, headers; then they are flushed
+ * and closed. */
+sft_status sft__run_finish_files(sft__running *r, size_t first, size_t step, sft_error *err);
 /* Texts, "commit", names. */
 sft_status sft__run_commit(sft__running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */
 sft_status sft__run_explain(const sft__running *r, sft_status status, sft_error *err);
 /* After a failure: a staging folder that nobody can go on from is not left behind. */
 void sft__run_leave(sft__running *r);
+/* Counts bytes, and asks whether to go on. */
+sft_status sft__run_advance(sft__running *r, uint64_t bytes);
 /* The first failure of any thread is the run's. */
 sft_status sft__run_fail(sft__running *r, sft_status status, const sft_error *why);
 

@@ -105,6 +105,13 @@ static void put(sft__outputs *o, size_t file) {
     sft__mutex_unlock(&o->lock);
 }
 
+void sft__outputs_close(sft__outputs *o) {
+    sft__mutex_lock(&o->lock);
+    while (o->open > 0 && close_one(o)) {
+    }
+    sft__mutex_unlock(&o->lock);
+}
+
 sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err) {
     for (size_t i = 0; i < o->count; i++) {
         sft__disk disk;

@@ -42,6 +42,8 @@ sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void
 void sft__outputs_soon(sft__outputs *o, size_t file, uint64_t offset, uint64_t size);
 /* Flushes what was written up to this call. One thread at a time. */
 sft_status sft__outputs_sync(sft__outputs *o, sft_error *err);
+/* Closes all that nobody uses. Flushes nothing. */
+void sft__outputs_close(sft__outputs *o);
 /* Flushes one file and closes it. */
 sft_status sft__outputs_finish(sft__outputs *o, size_t file, bool sync, sft_error *err);
 

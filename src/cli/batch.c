@@ -6,6 +6,7 @@
 #include "sys.h"
 #include "team.h"
 #include "url.h"
+#include "verify.h"
 #include "work.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,11 @@ bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
     b->target = cli_text(c, "output");
     if (b->target == NULL) {
         cli_usage(c, "-o OUT says where to");
+        return false;
+    }
+    if (strcmp(b->target, "-") == 0) {
+        cli_usage(c, "-o -: files are written in any order, and renamed, which no pipe can; "
+                     "safetensors cp %s - writes one to standard output", source);
         return false;
     }
     if (b->target[0] == '\0') {
@@ -367,6 +373,9 @@ void cli_batch_run(cli_batch *b, const char *label) {
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
     o.order = b->order;
+    if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {
+        return;
+    }
     if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;

@@ -68,18 +68,22 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
 
 #define CLI_BATCH_OPTIONS CLI_NAMES_OPTIONS, CLI_BATCH_RUN_OPTIONS
 #define CLI_BATCH_RUN_OPTIONS                                                                      \
-    CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
+    CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or folder to write"),                    \
+        CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
         CLI_OPT_ARG(CLI_TEXT, "task", 0, "K/N",                                                    \
                     "only share K of N, the same everywhere; the last one to end puts all in "     \
                     "place, or finish "                                                            \
                     "does"),                                                                       \
+        CLI_OPT_ARG(CLI_TEXT, "record", 0, "LIST",                                                 \
+                    "digests of what was written into the files: crc32c, sha256 or "               \
+                    "crc32c,sha256"),                                                              \
         CLI_OPT_FLAG("restart", 0, "forget what a run that was killed has left"),                  \
         CLI_OPT_FLAG("verify", 0, "read back what was written, and compare"),                      \
         CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),                                    \
         CLI_OPT_FLAG("plan", 'n',                                                                  \
                      "say what would be done, a JSON line for each file, and do nothing")
 #define CLI_BATCH_COMMON                                                                           \
-    (CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |          \
+    (CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |          \
      CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
 
 #endif

@@ -193,24 +193,6 @@ static void verify(cli *c, const char *operand) {
 
 /* ---------------------------------------------------------------- record */
 
-static bool parse_kinds(cli *c, const char *text, uint32_t *kinds) {
-    *kinds = 0;
-    while (*text != '\0') {
-        const size_t len = strcspn(text, ",");
-        const bool crc = len == 6 && memcmp(text, "crc32c", 6) == 0;
-        if (!crc && (len != 6 || memcmp(text, "sha256", 6) != 0)) {
-            break;
-        }
-        *kinds |= crc ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
-        text += len + (text[len] == ',');
-    }
-    if (*text != '\0' || *kinds == 0) {
-        cli_usage(c, "--record: crc32c, sha256 or crc32c,sha256 is wanted");
-        return false;
-    }
-    return true;
-}
-
 static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tensors, bool beside,
                           sft_edit_way way) {
     const bool crc = (kinds & SFT_DIGEST_CRC32C) != 0;
@@ -278,7 +260,7 @@ static void run(cli *c) {
     const char *record = cli_text(c, "record");
     uint32_t kinds = 0;
 
-    if (record != NULL && !parse_kinds(c, record, &kinds)) {
+    if (record != NULL && !cli_record_kinds(c, record, &kinds)) {
         return;
     }
     if (c->team != NULL && (record != NULL || cli_flag(c, "replicas"))) {

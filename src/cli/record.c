@@ -298,6 +298,24 @@ static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_err
     return beside ? record_beside(r, err) : record_inside(r, way, err);
 }
 
+bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
+    *kinds = 0;
+    while (*text != '\0') {
+        const size_t len = strcspn(text, ",");
+        const bool crc = len == 6 && memcmp(text, "crc32c", 6) == 0;
+        if (!crc && (len != 6 || memcmp(text, "sha256", 6) != 0)) {
+            break;
+        }
+        *kinds |= crc ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
+        text += len + (text[len] == ',');
+    }
+    if (*text != '\0' || *kinds == 0) {
+        cli_usage(c, "--record: crc32c, sha256 or crc32c,sha256 is wanted");
+        return false;
+    }
+    return true;
+}
+
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way) {
     record r = {.c = c, .path = path, .digests = digests};

@@ -13,6 +13,9 @@
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way);
 
+/* "crc32c", "sha256" or both: SFT_DIGEST_*. False: reported. */
+bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds);
+
 /* One operand while it is verified. */
 typedef struct cli_damage {
     const sft_tensor *tensor;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """kills.py --tool TOOL [--rounds N] [--mib M] [--seed S] - tasks of a reshard that are killed, and ended by others.
 
-Each round cuts one model from 3 ranks to 5 by rows and columns. Several --task processes at once, each killed at a random
+Each round cuts one model from 3 ranks to 5 by rows and columns, the second half of them with --record. Several --task processes at once, each killed at a random
 time or left alone; then another number of tasks, again with kills; at last one run alone, or each task once more and
 --task finish. After every step the target is not there, or complete; at the end it is what one run without kills writes.
 Standard library only.
@@ -49,9 +49,9 @@ def same(a, b):
 
 
 class Reshard:
-    def __init__(self, tool, base):
+    def __init__(self, tool, base, record):
         self.command = [tool, "reshard", os.path.join(base, "three"), "--target-layout", os.path.join(base, "plan.json"),
-                        "--ranks", "5", "--memory", "8MiB", "-j", "1", "--no-sync"]
+                        "--ranks", "5", "--memory", "8MiB", "-j", "1", "--no-sync"] + (["--record", "crc32c"] if record else [])
 
     def start(self, target, task=None):
         return subprocess.Popen(self.command + ["-o", target] + (["--task", task] if task else []),
@@ -136,14 +136,19 @@ def main():
             json.dump({"layers.*.attn.q": "colwise", "layers.*.mlp.w": "rowwise"}, f)
         subprocess.run([tool, "reshard", os.path.join(base, "model.safetensors"), "--target-layout",
                         os.path.join(base, "plan.json"), "--ranks", "3", "-o", os.path.join(base, "three"), "-q"], check=True)
-        job = Reshard(tool, base)
-        truth = os.path.join(base, "truth")
-        began = time.monotonic()
-        code, err = job.run(truth)
-        longest = time.monotonic() - began
-        if code != 0:
-            raise SystemExit("without kills: exit %d %s" % (code, err))
-        killed = sum(one_round(rng, job, base, truth, longest) for _ in range(a.rounds))
+        killed = 0
+        for record in (False, True):
+            job = Reshard(tool, base, record)
+            truth = os.path.join(base, "truth-%d" % record)
+            began = time.monotonic()
+            code, err = job.run(truth)
+            longest = time.monotonic() - began
+            if code != 0:
+                raise SystemExit("without kills: exit %d %s" % (code, err))
+            ranks = [os.path.join(truth, f) for f in files_of(truth) if f.endswith(".safetensors")]
+            if record and (len(ranks) != 5 or subprocess.run([tool, "verify", "-q", *ranks]).returncode != 0):
+                raise SystemExit("the digests that were recorded are not those of the tensors")
+            killed += sum(one_round(rng, job, base, truth, longest) for _ in range((a.rounds + record) // 2))
     finally:
         shutil.rmtree(base)
     print("%d rounds, %d tasks killed, every end the same" % (a.rounds, killed))

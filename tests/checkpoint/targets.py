@@ -102,6 +102,57 @@ def links_in_place_of_staging() -> None:
         os.unlink(".new.sft-part")
 
 
+def standard_output_is_no_target() -> None:
+    for command in "join", "split", "dedupe", "expand":
+        expect(2, "no pipe can", command, "m/model.safetensors", "-o", "-")
+    expect(2, "no pipe can", "reshard", "m", "--target-layout", "64.json", "-o", "-")
+    expect(2, "no pipe can", "slice", "m", "--layout", "64.json", "--rank", "1", "-o", "-")
+    assert not os.path.lexists("-")
+
+
+def recorded_digests() -> None:
+    """--record is what verify --record makes; digests of other files are not carried on."""
+    save(Path("d.safetensors"), 5, 40)
+    expect(0, "", "verify", "--record", "crc32c,sha256", "d.safetensors")
+    expect(0, "", "split", "d.safetensors", "-o", "d1", "--max-shard-size", "2KB")
+    expect(1, "no digests are recorded", "verify", "d1")
+    for kinds in "crc32c", "sha256", "crc32c,sha256":
+        expect(0, "", "split", "d1", "-o", "d2", "--max-shard-size", "2KB", "--record", kinds)
+        expect(0, ": ok", "verify", "d2")
+        before = files("d2")
+        expect(0, "", "verify", "--record", kinds, "-f", "d2")
+        assert files("d2") == before, kinds
+        expect(0, "", "join", "d2", "-o", "j.safetensors", "--record", kinds)
+        expect(0, ": ok", "verify", "j.safetensors")
+        data = bytearray(Path("j.safetensors").read_bytes())
+        data[-1] ^= 1
+        Path("j.safetensors").write_bytes(data)
+        expect(1, '"t4"', "verify", "j.safetensors")
+        os.unlink("j.safetensors")
+        shutil.rmtree("d2")
+    expect(2, "is wanted", "split", "d1", "-o", "d2", "--record", "md5")
+    # ranks, and what dedupe takes from them
+    cut = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2, "y": 2}}}
+    cut["tensors"] = [{"pattern": "*", "cuts": ["x", None]}]
+    Path("d.json").write_text(json.dumps(cut))
+    args = ["reshard", "d1", "--target-layout", "d.json", "-o", "d4", "--record", "crc32c"]
+    for task in "2/3", "1/3":
+        expect(0, "not done yet", *args, "--task", task)
+    expect(0, "", *args, "--task", "3/3")
+    for folder in "d4", "d5", "d6":
+        for path in sorted(Path(folder).rglob("*.safetensors")):
+            done = 1 if folder == "d5" and path.parent.name not in ("rank_0", "rank_2") else 0
+            expect(0, ": ok", "verify", str(path)) if not done else None
+        if folder == "d4":
+            expect(0, "", "dedupe", "d4", "-o", "d5", "--rule", "balanced", "--record", "crc32c")
+        elif folder == "d5":
+            expect(0, "", "expand", "d5", "-o", "d6")
+    assert {k: v for k, v in files("d4").items()} == files("d6")
+    # without --record nobody has computed any
+    expect(0, "", "dedupe", "d4", "-o", "d7", "--rule", "balanced")
+    expect(1, "no digests are recorded", "verify", "d7/rank_0/model.safetensors")
+
+
 def models_of_one_shape_and_time() -> None:
     for fill, name in (1, "a"), (101, "b"):
         save(Path(name + ".safetensors"), 4, fill, 1 << 16)
@@ -184,6 +235,8 @@ def main() -> None:
         links_in_place_of_staging()
         models_of_one_shape_and_time()
         more_files_than_descriptors()
+        standard_output_is_no_target()
+        recorded_digests()
         very_many_ranks()
         one_folder_of_ranks()
         os.chdir("/")

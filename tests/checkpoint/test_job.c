@@ -3,7 +3,7 @@
  * Unit tests of jobs: every file that a job writes is compared with what sft_save makes of the same
  * tensors read one by one through the catalog, which shares no code with the job's runs and bands.
  */
-#include "unit/folder.h"
+#include "job_model.h"
 
 #include "checkpoint/job.h"
 
@@ -17,267 +17,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-
-enum { MOST = 8, TENSORS = 8 };
-
-static char base[64];
-
-/* ---------------------------------------------------------------- a model and its cuts */
-
-typedef struct row {
-    const char *name;
-    uint32_t dtype;
-    uint32_t rank;
-    uint64_t shape[4];
-    int cut; /* -1: none; 0 to 3: this dimension; 10 * a + b: both, on a mesh of two axes */
-} row;
-
-static const row rows[TENSORS] = {
-    {"rows", SFT_F32, 2, {131, 257, 0, 0}, 0},
-    {"columns", SFT_BF16, 2, {700, 2011, 0, 0}, 1},
-    {"grid", SFT_I16, 2, {97, 301, 0, 0}, 1 * 10 + 0 + 100},
-    {"experts", SFT_U8, 3, {5, 33, 129, 0}, 2},
-    {"middle", SFT_F32, 3, {3, 29, 64, 0}, 1},
-    {"deep", SFT_F16, 4, {2, 3, 170, 130}, 3},
-    {"long", SFT_U8, 2, {3, 1200000, 0, 0}, 1},
-    {"step", SFT_I64, 0, {0, 0, 0, 0}, -1},
-};
-
-typedef struct cuts {
-    sft_layout *list[TENSORS];
-    uint64_t axes[2];
-    uint64_t ranks;
-} cuts;
-
-static void cuts_init(cuts *c, uint64_t ranks) {
-    memset(c, 0, sizeof *c);
-    c->ranks = ranks;
-    c->axes[0] = ranks % 2 == 0 ? 2 : ranks % 3 == 0 ? 3 : 1;
-    c->axes[1] = ranks / c->axes[0];
-    for (size_t i = 0; i < TENSORS; i++) {
-        sft_factor both[2];
-        sft_cut cut[4];
-        sft_mesh mesh;
-        if (rows[i].cut < 0) {
-            continue;
-        }
-        sft_zero(&mesh, sizeof mesh);
-        sft_zero(cut, sizeof cut);
-        sft_zero(both, sizeof both);
-        mesh.axes = c->axes;
-        mesh.axis_count = 2;
-        both[1].axis = 1;
-        if (rows[i].cut >= 100) {
-            cut[0].factors = &both[0];
-            cut[0].factor_count = 1;
-            cut[1].factors = &both[1];
-            cut[1].factor_count = 1;
-            cut[0].split = SFT_SPLIT_CHUNK;
-            cut[1].split = SFT_SPLIT_BALANCED;
-        } else {
-            cut[rows[i].cut].factors = both;
-            cut[rows[i].cut].factor_count = 2;
-            cut[rows[i].cut].split = SFT_SPLIT_CHUNK;
-        }
-        assert_int_equal(sft_layout_create(&c->list[i], &mesh, cut, rows[i].rank, NULL, NULL),
-                         SFT_OK);
-    }
-}
-
-static void cuts_reset(cuts *c) {
-    for (size_t i = 0; i < TENSORS; i++) {
-        sft_layout_free(c->list[i]);
-    }
-}
-
-static sft_status find(void *ctx, const sft_tensor *t, uint64_t rank, const sft_layout **layout,
-                       uint64_t *shape, size_t *dims, sft_error *err) {
-    const cuts *const c = ctx;
-    (void)rank;
-    (void)err;
-    for (size_t i = 0; i < TENSORS; i++) {
-        if (strcmp(rows[i].name, t->name) == 0) {
-            *layout = c->list[i];
-            *dims = rows[i].rank;
-            memcpy(shape, rows[i].shape, rows[i].rank * sizeof *shape);
-        }
-    }
-    return SFT_OK;
-}
-
-static void save_model(const char *path) {
-    static uint8_t data[4 << 20];
-    sft_save_tensor tensors[TENSORS];
-    const sft_metadata_entry entry = {"format", 6, "pt", 2};
-    uint32_t state = 12345;
-    for (size_t i = 0; i < sizeof data; i++) {
-        state = state * 1664525 + 1013904223;
-        data[i] = (uint8_t)(state >> 24);
-    }
-    memset(tensors, 0, sizeof tensors);
-    for (size_t i = 0; i < TENSORS; i++) {
-        tensors[i].name = rows[i].name;
-        tensors[i].name_len = strlen(rows[i].name);
-        tensors[i].dtype = sft_dtype_get(rows[i].dtype);
-        tensors[i].shape = rows[i].shape;
-        tensors[i].rank = rows[i].rank;
-        tensors[i].data = data + i;
-        uint64_t n = 1;
-        for (uint32_t d = 0; d < rows[i].rank; d++) {
-            n *= rows[i].shape[d];
-        }
-        assert_int_equal(sft_dtype_bytes(tensors[i].dtype, n, &tensors[i].nbytes, NULL), SFT_OK);
-    }
-    assert_int_equal(sft_save(path, tensors, TENSORS, &entry, 1, NULL, NULL), SFT_OK);
-}
-
-/* ---------------------------------------------------------------- what a file should be */
-
-static void *expected(const sft_catalog *c, size_t *size) {
-    const size_t count = sft_catalog_count(c);
-    sft_save_tensor *const tensors = calloc(count + 1, sizeof *tensors);
-    const sft_metadata_entry entry = {"format", 6, "pt", 2};
-    for (size_t i = 0; i < count; i++) {
-        const sft_tensor *const t = sft_catalog_at(c, i);
-        void *const data = malloc((size_t)t->nbytes + 1);
-        assert_int_equal(sft_tensor_read(c, t, NULL, data, (size_t)t->nbytes, NULL), SFT_OK);
-        tensors[i].name = t->name;
-        tensors[i].name_len = t->name_len;
-        tensors[i].dtype = t->dtype;
-        tensors[i].shape = t->shape;
-        tensors[i].rank = t->rank;
-        tensors[i].data = data;
-        tensors[i].nbytes = t->nbytes;
-    }
-    assert_int_equal(sft_save_memory(NULL, 0, size, tensors, count, &entry, 1, NULL, NULL), SFT_OK);
-    void *const bytes = malloc(*size);
-    assert_int_equal(sft_save_memory(bytes, *size, size, tensors, count, &entry, 1, NULL, NULL),
-                     SFT_OK);
-    for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)tensors[i].data);
-    }
-    free(tensors);
-    return bytes;
-}
-
-static void *slurp(const char *path, size_t *size) {
-    FILE *const f = fopen(path, "rb");
-    struct stat st;
-    assert_non_null(f);
-    assert_int_equal(fstat(fileno(f), &st), 0);
-    *size = (size_t)st.st_size;
-    void *const bytes = malloc(*size + 1);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    (void)fclose(f);
-    return bytes;
-}
-
-static void assert_file_is(const char *path, const sft_catalog *c) {
-    size_t have;
-    size_t want;
-    void *const a = slurp(path, &have);
-    void *const b = expected(c, &want);
-    assert_int_equal(have, want);
-    assert_memory_equal(a, b, want);
-    free(a);
-    free(b);
-}
-
-static void assert_equal_files(const char *x, const char *y) {
-    size_t have;
-    size_t want;
-    void *const a = slurp(x, &have);
-    void *const b = slurp(y, &want);
-    assert_int_equal(have, want);
-    assert_memory_equal(a, b, want);
-    free(a);
-    free(b);
-}
-
-/* ---------------------------------------------------------------- parts */
-
-typedef struct parts {
-    sft_catalog *list[MOST];
-    sft_job_file files[MOST];
-    char names[MOST][32];
-    size_t count;
-} parts;
-
-static void parts_init(parts *p, const sft_catalog *whole, cuts *c) {
-    memset(p, 0, sizeof *p);
-    p->count = (size_t)c->ranks;
-    for (size_t r = 0; r < p->count; r++) {
-        sft_error err;
-        if (sft_checkpoint_part(&p->list[r], whole, r, find, c, NULL, &err) != SFT_OK) {
-            fail_msg("%s: %s", err.tensor, err.message);
-        }
-        (void)snprintf(p->names[r], sizeof p->names[r], "rank_%u/m.safetensors", (unsigned)r);
-        p->files[r].name = p->names[r];
-        p->files[r].catalog = p->list[r];
-        p->files[r].flags = SFT_JOB_FILE_METADATA;
-    }
-}
-
-static void parts_reset(parts *p) {
-    for (size_t r = 0; r < p->count; r++) {
-        sft_catalog_close(p->list[r]);
-    }
-}
-
-static const sft_job_text text = {"index.json", "{}\n", 3};
-
-static sft_job *make(const parts *p) {
-    sft_job *job;
-    sft_error err;
-    if (sft_job_create(&job, p->files, p->count, &text, 1, NULL, &err) != SFT_OK) {
-        fail_msg("%s: %s", err.tensor, err.message);
-    }
-    return job;
-}
-
-static void run(const sft_job *job, const char *folder, const sft_pool *pool, uint32_t flags) {
-    sft_job_run_options options;
-    sft_job_result result;
-    sft_error err;
-    SFT_INIT(&options);
-    options.durability = SFT_DURABLE_NONE;
-    options.pool = pool;
-    options.flags = flags;
-    if (sft_job_run(job, folder, &options, &result, &err) != SFT_OK) {
-        fail_msg("%s: %s", err.tensor, err.message);
-    }
-    assert_int_equal(result.published, 1);
-}
-
-/* The ranks' files as one catalog. */
-typedef struct joined {
-    sft_catalog *list[MOST];
-    sft_catalog *whole;
-    size_t count;
-} joined;
-
-static void joined_open(joined *j, const char *folder, cuts *c) {
-    sft_rank_part given[MOST];
-    sft_error err;
-    j->count = (size_t)c->ranks;
-    for (size_t r = 0; r < j->count; r++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "rank_%u/m.safetensors", (unsigned)r);
-        assert_int_equal(sft_catalog_open(&j->list[r], in_folder(folder, name), NULL, NULL),
-                         SFT_OK);
-        given[r] = (sft_rank_part){j->list[r], r};
-    }
-    if (sft_checkpoint_join(&j->whole, given, j->count, find, c, NULL, &err) != SFT_OK) {
-        fail_msg("%s: %s", err.tensor, err.message);
-    }
-}
-
-static void joined_close(joined *j) {
-    sft_catalog_close(j->whole);
-    for (size_t r = 0; r < j->count; r++) {
-        sft_catalog_close(j->list[r]);
-    }
-}
 
 /* ---------------------------------------------------------------- any number to any other */
 
@@ -471,6 +210,86 @@ static void a_cancelled_run_goes_on(void **state) {
         assert_complete(&s);
         folder_remove(s.target);
     }
+    scene_close(&s);
+}
+
+/* What the files say of their own tensors is so. */
+static void assert_digests(const scene *s, uint32_t digests) {
+    for (size_t r = 0; r < s->p.count; r++) {
+        sft_verify_options o;
+        sft_verify_result result;
+        sft_catalog *c;
+        sft_error err;
+        assert_int_equal(sft_catalog_open(&c, in_folder(s->target, s->p.names[r]), NULL, &err),
+                         SFT_OK);
+        for (uint32_t kind = SFT_DIGEST_CRC32C; kind <= SFT_DIGEST_SHA256; kind <<= 1) {
+            SFT_INIT(&o);
+            memset(&result, 0, sizeof result);
+            o.digests = kind;
+            assert_int_equal(sft_catalog_verify(c, &o, &result, &err),
+                             (digests & kind) != 0 ? SFT_OK : SFT_E_NOT_FOUND);
+            assert_int_equal(result.checked, (digests & kind) != 0 ? sft_catalog_count(c) : 0);
+        }
+        sft_catalog_close(c);
+    }
+}
+
+static sft_job *make_recording(const parts *p, uint32_t digests, sft_status wanted) {
+    sft_job_options o;
+    sft_job *job;
+    sft_error err;
+    SFT_INIT(&o);
+    o.digests = digests;
+    assert_int_equal(sft_job_create(&job, p->files, p->count, &text, 1, &o, &err), wanted);
+    return job;
+}
+
+static void digests_of_what_was_written(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    sft_pool *pool;
+    stopping stop;
+    const sft_control control = {sizeof control, stop_at, &stop};
+    (void)state;
+    scene_open(&s, 6);
+    assert_int_equal(sft_pool_create(&pool, 3, NULL, NULL), SFT_OK);
+    sft_job_free(make_recording(&s.p, 4, SFT_E_ARG));
+    for (uint32_t digests = 0; digests <= (SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256); digests++) {
+        sft_job_free(s.job);
+        s.job = make_recording(&s.p, digests, SFT_OK);
+        SFT_INIT(&o);
+        o.durability = SFT_DURABLE_NONE;
+        o.pool = digests % 2 != 0 ? pool : NULL;
+        o.control = &control;
+        stop.at = s.bytes / 4; /* of a run */
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+        }
+        o.control = NULL;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_true(result.bytes_kept > 0);
+        assert_digests(&s, digests);
+        folder_remove(s.target);
+        for (o.tasks = 3, o.task = 3; o.task > 0; o.task--) {
+            assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        }
+        assert_digests(&s, digests);
+        folder_remove(s.target);
+    }
+    /* units that were written without being looked at are no match for --verify */
+    o.tasks = 0;
+    o.task = 0;
+    o.control = &control;
+    stop.at = s.bytes / 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    o.control = NULL;
+    o.flags = SFT_JOB_VERIFY;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_int_equal(result.bytes_kept, 0);
+    assert_int_equal(result.bytes_written, s.bytes);
+    sft_pool_free(pool);
     scene_close(&s);
 }
 
@@ -829,6 +648,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_n_becomes_every_m_and_back),
         cmocka_unit_test(a_cancelled_run_goes_on),
+        cmocka_unit_test(digests_of_what_was_written),
         cmocka_unit_test(a_journal_is_believed_only_if_it_fits),
         cmocka_unit_test(tasks_add_up),
         cmocka_unit_test(kills_leave_nothing_half),

@@ -191,6 +191,18 @@ def commands(b: Bench) -> None:
         one = b.one(*arguments, "-o", "plan", "--plan")
         many = b.mpi(3, *arguments, "-o", "plan", "--plan")
         check(one.stdout == many.stdout and many.returncode == 0, f"{name} --plan: {many.stdout}{many.stderr}")
+    for name in ("reshard", "join"):
+        suffix = ".safetensors" if name == "join" else ""
+        told = ("-o", f"rec-one{suffix}", "--record", "crc32c,sha256")
+        check(b.one(*tasks[name], *told).returncode == 0, f"{name} --record")
+        for ranks in (2, 3, 8):
+            r = b.mpi(ranks, *tasks[name], "-o", f"rec-{ranks}{suffix}", *told[2:], "--no-sync")
+            check(r.returncode == 0, f"{name} --record with {ranks} ranks: {r.stderr}")
+            same(b.path(f"rec-one{suffix}"), b.path(f"rec-{ranks}{suffix}"))
+        for path in files_of(b.path("rec-one")) if name == "reshard" else ():
+            if path.endswith(".safetensors"):
+                check(b.one("verify", os.path.join("rec-one", path)).returncode == 0, f"digests of {path}")
+        check(name == "reshard" or b.one("verify", "rec-one.safetensors").returncode == 0, "digests of a joined file")
     verify(b)
     r = b.mpi(2, "--version")
     check(r.stdout.startswith("safetensors-mpi ") and r.stdout.count("\n") == 1, r.stdout)
