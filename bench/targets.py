@@ -62,8 +62,8 @@ TARGETS = [
 WHY = {
     "W4-fresh": "Fresh pages are zeroed by the kernel before the file is copied into them: half of the memory's "
                 "bandwidth. See \"into touched memory\" and \"reused arena\" in the same row.",
-    "W6": "The baseline writes to pages that exist; a first load has to be given its pages. The row \"touched "
-          "memory\" shows the disk's speed without that.",
+    "W6": "A first load has to be given its pages: one thread has them cleared ahead of the reads, which takes memory "
+          "bandwidth from the disk's transfers; the row \"touched memory\" has none of that.",
     "W6-ref": "Probably: both wait for the same disk, and readahead behind a mapping comes close to it on this machine: "
               "what the baseline leaves is less than a factor of two.",
     "W9-one": "Slices, options and the checks of a range take 30 to 40 ns on top of a pread of half a microsecond.",
@@ -77,10 +77,10 @@ WHY = {
                      "share the memory's bandwidth.",
     "W11-durable-ref": "Both wait for the same disk; see O_DIRECT + fsync in the row.",
     "W13-split": "Eight files are created, written and published one after the other, each by two threads.",
-    "W15-F32": "Each thread reads a block, casts it and writes it; the copy beside it does the same without the cast.",
+    "W15-F32": "See the bare cast between pread and pwrite beside it; the rest is starting and ending the tool.",
     "W15-BF16": "As above.",
-    "W15-F16": "As above; every block is also searched for values beyond the range of F16.",
-    "W15-F8_E4M3": "As above, with four elements for every byte written: the arithmetic is a third of the time.",
+    "W15-F16": "As above; every result is also searched for what F16 could not keep.",
+    "W15-F8_E4M3": "As above; little is written, so the tool's 3 ms and the cast weigh more.",
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: on warm files that is a few percent more than "
                 "is allowed.",
     "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",

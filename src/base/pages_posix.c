@@ -35,6 +35,18 @@ void *sft__pages_alloc(size_t size) {
 void sft__pages_free(void *ptr, size_t size) {
     (void)munmap(ptr, (size + SFT__HUGE_PAGE - 1) & ~(SFT__HUGE_PAGE - 1));
 }
+
+void sft__pages_touch(void *ptr, size_t size) {
+#if defined(__linux__)
+    enum { PAGE = 4096, POPULATE_WRITE = 23 /* the kernel's number, since 5.14; headers may be older */ };
+    const size_t skew = (size_t)(0 - (uintptr_t)ptr) & (PAGE - 1);
+    if (size >= skew + PAGE) { /* where pages are larger, it is refused */
+        (void)madvise((uint8_t *)ptr + skew, (size - skew) & ~(size_t)(PAGE - 1), POPULATE_WRITE);
+    }
+#else
+    (void)ptr, (void)size;
+#endif
+}
 #else
 typedef int sft__pages_posix_empty;
 #endif

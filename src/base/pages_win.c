@@ -14,6 +14,10 @@ void sft__pages_free(void *ptr, size_t size) {
     (void)size;
     (void)VirtualFree(ptr, 0, MEM_RELEASE);
 }
+
+void sft__pages_touch(void *ptr, size_t size) {
+    (void)ptr, (void)size;
+}
 #else
 typedef int sft__pages_win_empty;
 #endif

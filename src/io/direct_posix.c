@@ -2,11 +2,12 @@
  *
  * io/direct_posix.c - see direct_posix.h. Directly written are whole pages from aligned memory: the
  * caller's where it happens to be aligned, else a bounce buffer. No page is written both ways.
- * (Linux AIO was tried, to fill one buffer while the kernel writes another: slower than this on ext4.
- * Several workers do overlap, since each has a buffer.)
+ * The buffer is of huge pages: a request to a device has room for so many pieces of memory, and of
+ * scattered pages of 4 KiB that is a megabyte at a time, which took half as long again.
  */
 #ifndef _WIN32
 #include "io/direct_posix.h"
+#include "base/pages.h"
 #include "base/thread.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@ enum { BOUNCE = 4 << 20, MEMORY_ALIGN = 512 };
 
 typedef struct bounce {
     struct bounce *next;
-    uint8_t *at; /* aligned, BOUNCE bytes */
+    uint8_t *at; /* BOUNCE bytes, aligned to more than any device asks for */
 } bounce;
 
 struct sft__direct {
@@ -31,10 +32,6 @@ struct sft__direct {
     bool closed;   /* the file system refused: the cache from here on */
     bool copy_all; /* it refused the caller's memory only */
 };
-
-static size_t bounce_size(const sft__direct *d) {
-    return sizeof(bounce) + d->align + BOUNCE;
-}
 
 sft__direct *sft__direct_open(int file, const sft_allocator *allocator) {
     const long page = sysconf(_SC_PAGESIZE);
@@ -73,10 +70,13 @@ static bounce *take_bounce(sft__direct *d, bool *copy_all) {
     }
     sft__mutex_unlock(&d->lock);
     if (b == NULL && !closed) {
-        b = sft__alloc(d->allocator, bounce_size(d));
+        b = sft__alloc_zero(d->allocator, sizeof *b);
         if (b != NULL) {
-            const uintptr_t behind = (uintptr_t)(b + 1) + d->align - 1;
-            b->at = (uint8_t *)(b + 1) + (behind - behind % d->align - (uintptr_t)(b + 1));
+            b->at = sft__pages_alloc(BOUNCE);
+        }
+        if (b != NULL && b->at == NULL) {
+            sft__free(d->allocator, b, sizeof *b);
+            b = NULL;
         }
     }
     return b;
@@ -214,7 +214,8 @@ int sft__direct_close(sft__direct *d) {
     }
     while (d->idle != NULL) {
         bounce *next = d->idle->next;
-        sft__free(d->allocator, d->idle, bounce_size(d));
+        sft__pages_free(d->idle->at, BOUNCE);
+        sft__free(d->allocator, d->idle, sizeof *d->idle);
         d->idle = next;
     }
     sft__mutex_reset(&d->lock);

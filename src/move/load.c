@@ -216,6 +216,7 @@ static sft_status load(sft_loaded *l, const sft_load_options *o, sft_error *err)
     memset(&w, 0, sizeof w);
     w.loaded = l;
     w.options = o;
+    atomic_flag_clear(&w.touched);
     SFT_TRY(select_tensors(l, o, err));
     sft_status status = sft__load_facts_want(&w, &recorded, err);
     if (status == SFT_OK) {

@@ -138,6 +138,7 @@ typedef struct sft__load {
     uint64_t total; /* bytes of the arena's run */
     uint8_t *base;
     sft__watch watch;
+    atomic_flag touched;    /* somebody sees to it that the run has its pages */
     sft__load_buffer *idle; /* under lock */
     sft__mutex lock;
 } sft__load;

@@ -4,6 +4,7 @@
  * they are in the processor's cache, and kernels bring them to their places. Read first: load.h.
  */
 #include "base/alloc.h"
+#include "base/pages.h"
 #include "io/source.h"
 #include "io/uring.h"
 #include "move/load.h"
@@ -277,6 +278,25 @@ static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done
     return r.status;
 }
 
+/* Past the page cache the system provides (and clears) the pages of a read before it asks the disk,
+ * which rests meanwhile, all threads alike: they wait for it together and come back together. So
+ * the first one here, if it is not alone, has the pages of the whole run provided, which goes
+ * several times as fast as disks do, while the others read. */
+static void run_touch(sft__load *w, const sft__load_job *job) {
+    if (w->loaded->sources[job->source].direct < 0 || sft_pool_threads(w->options->pool) < 2 ||
+        atomic_flag_test_and_set(&w->touched)) {
+        return;
+    }
+    for (uint64_t at = job->at + job->size; at < w->total; at += SFT__LOAD_JOB) {
+        const uint64_t left = w->total - at;
+        if (sft__watch_add(&w->watch, 0, NULL) != SFT_OK) {
+            return; /* seen again where it is told */
+        }
+        sft__pages_touch(w->base + (size_t)at,
+                         (size_t)(left < SFT__LOAD_JOB ? left : SFT__LOAD_JOB));
+    }
+}
+
 static sft_status run_bulk(run_cursor *c, sft_error *err) {
     sft__load *w = c->w;
     const sft__load_job *job = c->job;
@@ -284,6 +304,7 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
     uint64_t begin = 0;
     const bool blocks = job->part_count != 0 && w->loaded->sources[job->source].direct < 0;
 
+    run_touch(w, job);
     if (ring) {
         sft__load_buffer *b = buffer_take(w, err);
         const sft_status status = b != NULL ? run_by_ring(c, b, &begin, err) : SFT_E_NOMEM;

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/pool.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
@@ -75,10 +76,18 @@ static void utf8_accepts_and_refuses(void **state) {
         size_t len;
         size_t valid;
     } cases[] = {
-        {"\xf0\x9f\x98\x80", 4, 4}, {"\xed\xa0\x80", 3, 0},     {"\xc0\x80", 2, 0},
-        {"\xe0\x80\x80", 3, 0},     {"\xf4\x90\x80\x80", 4, 0}, {"\xf0\x80\x80\x80", 4, 0},
-        {"a\xc3", 2, 1},            {"\x80", 1, 0},             {"\xf5\x80\x80\x80", 4, 0},
-        {"\xf4\x8f\xbf\xbf", 4, 4}, {"\xed\x9f\xbf", 3, 3},     {"\xee\x80\x80", 3, 3},
+        {"\xf0\x9f\x98\x80", 4, 4},
+        {"\xed\xa0\x80", 3, 0},
+        {"\xc0\x80", 2, 0},
+        {"\xe0\x80\x80", 3, 0},
+        {"\xf4\x90\x80\x80", 4, 0},
+        {"\xf0\x80\x80\x80", 4, 0},
+        {"a\xc3", 2, 1},
+        {"\x80", 1, 0},
+        {"\xf5\x80\x80\x80", 4, 0},
+        {"\xf4\x8f\xbf\xbf", 4, 4},
+        {"\xed\x9f\xbf", 3, 3},
+        {"\xee\x80\x80", 3, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(sft__utf8_valid(cases[i].text, cases[i].len), cases[i].valid);
@@ -136,8 +145,8 @@ static void arena_aligns_copies_and_keeps_its_budget(void **state) {
     sft__arena_free(&a);
 }
 
-/* What a budget lets through follows from the requests: some budget separates failures from successes, and
- * no more than it is ever taken. */
+/* What a budget lets through follows from the requests: some budget separates failures from
+ * successes, and no more than it is ever taken. */
 static void arena_budgets_are_monotone_and_chunks_are_shared(void **state) {
     (void)state;
     static const size_t sizes[] = {24, 7, 100, 4000, 1, 300000, 16, 90, 65536, 3};
@@ -209,7 +218,8 @@ static void name_table_finds_all_and_reports_duplicates(void **state) {
         assert_int_equal(sft__strmap_add_all(&map, all, &again), all <= N ? SFT__STRMAP_NONE : 77);
         assert_int_equal(again, all <= N ? 0 : N);
         for (size_t i = 0; i < N; i++) {
-            assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len), i < all ? i : SFT__STRMAP_NONE);
+            assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len),
+                             i < all ? i : SFT__STRMAP_NONE);
         }
         sft__strmap_reset(&map);
     }
@@ -299,8 +309,30 @@ static void pool_works_in_the_background(void **state) {
     assert_int_equal(idle.count, 0);
 }
 
+/* Whatever part of a block is touched ahead, what lies there stays, and the rest stays zero. */
+static void pages_keep_what_they_hold(void **state) {
+    (void)state;
+    enum { SIZE = 4 << 20 };
+    uint8_t *p = sft__pages_alloc(SIZE);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 4096, 0);
+    p[5000] = 7;
+    p[SIZE - 1] = 9;
+    sft__pages_touch(p, 1);
+    sft__pages_touch(p + 4097, 12000);
+    sft__pages_touch(p + 100, SIZE - 200);
+    sft__pages_touch(p, SIZE);
+    for (size_t i = 0; i < SIZE; i++) {
+        if (p[i] != (i == 5000 ? 7 : i == SIZE - 1 ? 9 : 0)) {
+            fail_msg("byte %zu is %d", i, p[i]);
+        }
+    }
+    sft__pages_free(p, SIZE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_keep_what_they_hold),
         cmocka_unit_test(error_record_is_512_bytes),
         cmocka_unit_test(escape_keeps_text_and_hides_controls),
         cmocka_unit_test(escape_cuts_at_every_capacity),
