@@ -21,12 +21,14 @@
 #define SFT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define SFT_NOINLINE __attribute__((noinline))
 #define SFT_COLD __attribute__((cold, noinline))
+#define SFT_PREFETCH(p) __builtin_prefetch(p)
 #else
 #define SFT_LIKELY(x) (x)
 #define SFT_UNLIKELY(x) (x)
 #define SFT_PRINTF(fmt, first)
 #define SFT_NOINLINE
 #define SFT_COLD
+#define SFT_PREFETCH(p) ((void)(p))
 #endif
 
 /* Functions that a unit test calls directly: static in the library, visible in the tests' build. */

@@ -243,7 +243,8 @@ static uint32_t seek(const sft_tensor *t, uint64_t row, bool end, uint32_t guess
 }
 
 /* Pieces [*first, *end) are those that can have rows of [from, from + count). */
-static void rows_of(const sft_tensor *t, uint64_t from, uint64_t count, uint32_t *first, uint32_t *end) {
+static void rows_of(sft__assembly *a, const sft_tensor *t, uint64_t from, uint64_t count,
+                    uint32_t *first, uint32_t *end) {
     *first = 0;
     *end = t->piece_count;
     if ((t->flags & SFT_TENSOR_ASCENDING) == 0 || t->piece_count < 2) {
@@ -252,13 +253,14 @@ static void rows_of(const sft_tensor *t, uint64_t from, uint64_t count, uint32_t
     const double part = t->shape[0] != 0 ? (double)from / (double)t->shape[0] : 0;
     *first = seek(t, from, true, (uint32_t)(part * t->piece_count));
     *end = seek(t, from + count, false, *first);
+    a->share = *first < t->piece_count ? (double)*first / t->piece_count : a->share;
 }
 
 sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
                              const uint64_t *count, const uint64_t *to) {
     const uint32_t rank = tensor->rank;
     uint32_t first, end;
-    rows_of(tensor, rank != 0 ? from[0] : 0, rank != 0 ? count[0] : 1, &first, &end);
+    rows_of(a, tensor, rank != 0 ? from[0] : 0, rank != 0 ? count[0] : 1, &first, &end);
     for (uint32_t i = first; i < end; i++) {
         const sft_piece *const p = &tensor->pieces[i];
         uint64_t *numbers;
@@ -455,7 +457,7 @@ sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *
     uint32_t first = 0;
     uint32_t end = tensor->piece_count;
     if (tensor->rank != 0) {
-        rows_of(tensor, from[0], count[0], &first, &end);
+        rows_of(a, tensor, from[0], count[0], &first, &end);
     }
     for (uint32_t i = first; i < end; i++) {
         const sft_piece *const p = &tensor->pieces[i];

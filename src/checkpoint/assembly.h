@@ -34,6 +34,7 @@ typedef struct sft__assembly {
     uint32_t *index;   /* of the builder's source and file; NONE: not added yet */
     size_t index_count;
     sft__piece_list list;
+    double share; /* of the pieces of the tensor before: those before the one found; below 1 */
     sft_error *err;
 } sft__assembly;
 

@@ -145,9 +145,32 @@ static sft_status collect_names(joining *j) {
     return SFT_OK;
 }
 
+/* Every rank's tensor is far from the one before: asked for while others are looked at, first itself,
+ * then what it points to. */
+static void look_ahead(const joining *j, const joined_name *n, size_t i) {
+    enum { NEAR = 8, FAR = 16 };
+    if (i + FAR < j->count && i + FAR >= n->first) {
+        const sft_tensor *const t = sft_catalog_at(j->parts[i + FAR].catalog, j->guess[i + FAR]);
+        SFT_PREFETCH(t);
+        if (t != NULL) {
+            SFT_PREFETCH(&t->rank); /* which lies in another line of the cache */
+        }
+    }
+    if (i + NEAR < j->count && i + NEAR >= n->first) {
+        const sft_tensor *const t =
+            sft_catalog_at(j->parts[i + NEAR].catalog, j->guess[i + NEAR]);
+        if (t != NULL) {
+            SFT_PREFETCH(t->name);
+            SFT_PREFETCH(t->shape);
+            SFT_PREFETCH(t->pieces);
+        }
+    }
+}
+
 /* Who has the tensor, and which one it is there. */
 static void find_everywhere(joining *j, const joined_name *n) {
     for (size_t i = 0; i < j->count; i++) {
+        look_ahead(j, n, i);
         const sft_catalog *const c = j->parts[i].catalog;
         const sft_tensor *t = i < n->first ? NULL : sft_catalog_at(c, j->guess[i]);
         if (i >= n->first && (t == NULL || !same_name(t->name, t->name_len, n->name, n->len))) {
