@@ -55,11 +55,12 @@ static void crc32c_published_vectors(void **state) {
 
 static void crc32c_twins_agree(void **state) {
     (void)state;
-    enum { ROOM = 40000 };
+    enum { ROOM = 50000 };
     uint8_t *data = malloc(ROOM);
-    static const size_t lengths[] = {301,  511,  512,  513,   575,   576,   640,  767,
-                                     768,  769,  1023, 1536,  2047,  2303,  6143, 6144,
-                                     6145, 6912, 8191, 12288, 13064, 20000, 39990};
+    static const size_t lengths[] = {301,   511,   512,   513,   575,   576,   640,   767,
+                                     768,   769,   1023,  1536,  2047,  2303,  6143,  6144,
+                                     6145,  6912,  8191,  12288, 13064, 20000, 24063, 24064,
+                                     24065, 24575, 24576, 39990, 48127, 48128, 49000};
     assert_non_null(data);
     fill(data, ROOM, 1);
     for (size_t k = 0; k < 301 + sizeof lengths / sizeof lengths[0]; k++) {
