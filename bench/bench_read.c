@@ -126,6 +126,34 @@ static double run_gather(const bench_args *args) {
     return (double)(end - start) / (double)n;
 }
 
+/* through PATH OFFSET ROWS ROW_BYTES WIDTH N: the same bytes, but all rows are read, some 256 KiB
+ * at a time, and WIDTH bytes of each are taken from there. */
+static double run_through(const bench_args *args) {
+    uint64_t offset = bench_number(args->text[2]), rows = bench_number(args->text[3]);
+    const size_t row = (size_t)bench_number(args->text[4]);
+    uint64_t n = bench_number(args->text[6]);
+    size_t width = (size_t)bench_number(args->text[5]);
+    const size_t most = ((size_t)256 << 10) / row;
+    unsigned char *dst = bench_memory(0, (size_t)rows * width), *all = bench_memory(1, most * row);
+    int fd = open(args->text[1], O_RDONLY | O_CLOEXEC);
+    uint64_t start = bench_now();
+    for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t r = 0; r < rows; r += most) {
+            const size_t some = rows - r < most ? (size_t)(rows - r) : most;
+            const size_t size = (some - 1) * row + width;
+            if (pread(fd, all, size, (off_t)(offset + r * row)) != (ssize_t)size) {
+                bench_die(args->text[1], "short read");
+            }
+            for (size_t k = 0; k < some; k++) {
+                memcpy(dst + ((size_t)r + k) * width, all + k * row, width);
+            }
+        }
+    }
+    uint64_t end = bench_now();
+    close(fd);
+    return (double)(end - start) / (double)n;
+}
+
 /* strided PATH OFFSET ROWS ROW_BYTES WIDTH STEP memory|map N: from each row of ROW_BYTES, WIDTH
  * bytes out of every STEP, packed. "map": from a mapping whose pages are all present; "memory":
  * from touched memory. */
@@ -171,6 +199,10 @@ static double run_strided(const bench_args *args) {
     return (double)(end - start) / (double)n;
 }
 
-const bench_command bench_read_commands[] = {{"tensor", run_tensor, 3},   {"slice", run_slice, 5},
-                                             {"pread", run_pread, 4},     {"gather", run_gather, 6},
-                                             {"strided", run_strided, 8}, {NULL, NULL, 0}};
+const bench_command bench_read_commands[] = {{"tensor", run_tensor, 3},
+                                             {"slice", run_slice, 5},
+                                             {"pread", run_pread, 4},
+                                             {"gather", run_gather, 6},
+                                             {"through", run_through, 6},
+                                             {"strided", run_strided, 8},
+                                             {NULL, NULL, 0}};

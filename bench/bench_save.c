@@ -51,8 +51,8 @@ static void write_options(sft_write_options *o, const char *durability, const ch
     }
 }
 
-/* save PATH MIB plain|durable none|crc32c|sha256 THREADS: 64 tensors of equal size, one sft_save.
- */
+/* save PATH MIB plain|durable none|crc32c|sha256 THREADS [ALIGNMENT]: 64 tensors of equal size, one
+ * sft_save; ALIGNMENT: of the data section. */
 static double run_save(const bench_args *args) {
     size_t size = (size_t)bench_number(args->text[2]) << 20, each = size / TENSORS;
     unsigned char *data = source(size);
@@ -72,6 +72,7 @@ static double run_save(const bench_args *args) {
     }
     sft_write_options options;
     write_options(&options, args->text[3], args->text[4]);
+    options.data_alignment = args->count > 6 ? bench_number(args->text[6]) : 0;
     sft_pool *pool = NULL;
     sft_error err;
     uint64_t threads = bench_number(args->text[5]);
@@ -88,9 +89,15 @@ static double run_save(const bench_args *args) {
     return (double)(end - start);
 }
 
-static void write_all(int fd, const unsigned char *p, size_t size, uint64_t offset, size_t block) {
+/* through: NULL, or memory that every block is copied to before. */
+static void write_all(int fd, const unsigned char *p, size_t size, uint64_t offset, size_t block,
+                      unsigned char *through) {
     while (size > 0) {
-        ssize_t n = pwrite(fd, p, size < block ? size : block, (off_t)offset);
+        const size_t part = size < block ? size : block;
+        if (through != NULL) {
+            memcpy(through, p, part);
+        }
+        ssize_t n = pwrite(fd, through != NULL ? through : p, part, (off_t)offset);
         if (n <= 0) {
             bench_die("pwrite", n < 0 ? strerror(errno) : "nothing written");
         }
@@ -100,8 +107,9 @@ static void write_all(int fd, const unsigned char *p, size_t size, uint64_t offs
     }
 }
 
-/* write PATH MIB plain|durable|direct BLOCK_KIB: fallocate, then pwrite in blocks; "durable" with
- * fsync at the end, "direct" with O_DIRECT and fsync. */
+/* write PATH MIB plain|durable|direct|copied BLOCK_KIB: fallocate, then pwrite in blocks; "durable"
+ * with fsync at the end, "direct" with O_DIRECT and fsync, "copied" so, too, but every block is
+ * copied before, as bytes must be that do not lie at whole pages of the file. */
 static double run_write(const bench_args *args) {
     size_t size = (size_t)bench_number(args->text[2]) << 20,
            block = (size_t)bench_number(args->text[4]) << 10;
@@ -109,14 +117,18 @@ static double run_write(const bench_args *args) {
     const char *kind = args->text[3];
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 #if defined(O_DIRECT)
-    flags |= strcmp(kind, "direct") == 0 ? O_DIRECT : 0;
+    const bool copied = strcmp(kind, "copied") == 0;
+    flags |= copied || strcmp(kind, "direct") == 0 ? O_DIRECT : 0;
+#else
+    const bool copied = false;
 #endif
+    unsigned char *through = copied ? bench_memory(0, block) : NULL;
     uint64_t start = bench_start();
     int fd = open(args->text[1], flags, 0666);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
         bench_die(args->text[1], strerror(errno));
     }
-    write_all(fd, data, size, 0, block);
+    write_all(fd, data, size, 0, block, through);
     if (strcmp(kind, "plain") != 0 && fsync(fd) != 0) {
         bench_die("fsync", strerror(errno));
     }
@@ -170,7 +182,7 @@ static double run_stream_base(const bench_args *args) {
         bench_die(args->text[1], strerror(errno));
     }
     for (size_t at = 0; at < size; at += block) {
-        write_all(fd, data, size - at < block ? size - at : block, at, block);
+        write_all(fd, data, size - at < block ? size - at : block, at, block, NULL);
     }
     close(fd);
     uint64_t end = bench_stop();
@@ -231,7 +243,7 @@ static double run_edit_base(const bench_args *args) {
     if (fd < 0 || pread(fd, block, sizeof block, 0) != (ssize_t)sizeof block) {
         bench_die(args->text[1], "cannot read");
     }
-    write_all(fd, block, sizeof block, 0, sizeof block);
+    write_all(fd, block, sizeof block, 0, sizeof block, NULL);
     if (strcmp(args->text[2], "durable") == 0 && fsync(fd) != 0) {
         bench_die("fsync", strerror(errno));
     }

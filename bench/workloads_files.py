@@ -37,11 +37,15 @@ def w11_save(b):
     b.measure("W11", f"save {gib(mib)} durably", {
         "ours": c("save", "durable", "none", 1),
         "ours, 2 threads": c("save", "durable", "none", 2),
+        "ours, data_alignment 4096": c("save", "durable", "none", 1, 4096),
         "O_DIRECT + fsync": c("write", "direct", 8192),
+        "O_DIRECT, copied first, + fsync": c("write", "copied", 4096),
         "write + fsync": c("write", "durable", 8192),
         "wheel + fsync": wheel("save", "durable", "none", 1),
     }, [("as fast as O_DIRECT + fsync", "O_DIRECT + fsync", "ours", 0.9, "W11-durable"),
         ("as fast, 2 threads", "O_DIRECT + fsync", "ours, 2 threads", 0.9, "W11-durable-2"),
+        ("as fast, data at whole pages", "O_DIRECT + fsync", "ours, data_alignment 4096", None),
+        ("as fast as O_DIRECT with a copy before", "O_DIRECT, copied first, + fsync", "ours", None),
         ("times as fast as the wheel and fsync", "wheel + fsync", "ours", 2, "W11-durable-ref")], turns, group="save")
     b.measure("W11", f"save {gib(mib)} with digests", {
         "ours": c("save", "plain", "none", 1),
