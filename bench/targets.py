@@ -68,13 +68,14 @@ WHY = {
               "what the baseline leaves is less than a factor of two.",
     "W9-one": "Slices, options and the checks of a range take 30 to 40 ns on top of a pread of half a microsecond.",
     "W10-file": "Without a mapping (the default, because a file that somebody cuts short is then an error and "
-                "never a signal) each run of bytes costs a pread of 0.3 us or more; SFT_READ_BORROW has no such cost.",
+                "never a signal) the bound is the better of two rows beside it: a pread of each run, 0.3 us or more, or a "
+                "pread of everything; SFT_READ_BORROW has neither.",
     "W11-ref": "The page cache takes its copy (see fallocate + write) at a few GB/s, whoever writes; the reference's way of growing the "
                "file costs less than twice that on this kernel and file system.",
-    "W11-durable": "Probably: on one thread the disk waits while a block is copied to where O_DIRECT wants it (data do not "
-                   "begin at a multiple of a page); a pool of two hides that.",
-    "W11-durable-2": "Probably: the data must be copied once to be aligned, and on two cores that copy and the kernel's own work "
-                     "share the memory's bandwidth.",
+    "W11-durable": "On one thread the disk waits while a block is copied to where O_DIRECT wants it: see \"copied first\", a bare "
+                   "memcpy and pwrite. With the data at whole pages nothing is copied: see \"data_alignment 4096\".",
+    "W11-durable-2": "One thread copies while the other writes; what is left is the memory's bandwidth, which the disk's transfers need, "
+                     "too (\"data_alignment 4096\" copies nothing).",
     "W11-durable-ref": "Both wait for the same disk; see O_DIRECT + fsync in the row.",
     "W13-split": "Eight files are created, written and published one after the other, each by two threads.",
     "W15-F32": "See the bare cast between pread and pwrite beside it; the rest is starting and ending the tool.",

@@ -28,6 +28,9 @@ struct sft__direct {
     int direct; /* past it */
     size_t align;
     sft__mutex lock; /* of the rest */
+    sft__cond turn;
+    unsigned inside;  /* threads on their way here */
+    unsigned writing; /* of them, those that the kernel has a filled buffer of */
     bounce *idle;
     bool closed;   /* the file system refused: the cache from here on */
     bool copy_all; /* it refused the caller's memory only */
@@ -47,13 +50,47 @@ sft__direct *sft__direct_open(int file, const sft_allocator *allocator) {
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     d->direct = openat(AT_FDCWD, path, O_WRONLY | O_DIRECT | O_CLOEXEC);
     if (d->direct >= 0 && sft__mutex_init(&d->lock)) {
-        return d;
+        if (sft__cond_init(&d->turn)) {
+            return d;
+        }
+        sft__mutex_reset(&d->lock);
     }
     if (d->direct >= 0) {
         (void)close(d->direct); /* nothing was written */
     }
     sft__free(allocator, d, sizeof *d);
     return NULL;
+}
+
+static ssize_t write_some(int fd, const void *data, size_t size, uint64_t offset) {
+    ssize_t n;
+    do {
+        n = pwrite(fd, data, size, (off_t)offset);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return n;
+}
+
+/* Threads that wait for one disk come back together; then all of them fill buffers while it rests.
+ * So half of them write while the others fill. */
+static ssize_t write_in_turn(sft__direct *d, const uint8_t *data, size_t size, uint64_t offset) {
+    sft__mutex_lock(&d->lock);
+    while (d->writing > 0 && d->writing >= d->inside / 2) {
+        sft__cond_wait(&d->turn, &d->lock);
+    }
+    d->writing++;
+    sft__mutex_unlock(&d->lock);
+    const ssize_t n = write_some(d->direct, data, size, offset);
+    const int cause = errno;
+    sft__mutex_lock(&d->lock);
+    d->writing--;
+    sft__cond_broadcast(&d->turn);
+    sft__mutex_unlock(&d->lock);
+    errno = cause;
+    return n;
 }
 
 /* A buffer for one thread; NULL: no memory, or this way is closed. */
@@ -63,6 +100,7 @@ static bounce *take_bounce(sft__direct *d, bool *copy_all) {
 
     sft__mutex_lock(&d->lock);
     closed = d->closed;
+    d->inside++;
     *copy_all = d->copy_all;
     if (!closed && d->idle != NULL) {
         b = d->idle;
@@ -84,8 +122,12 @@ static bounce *take_bounce(sft__direct *d, bool *copy_all) {
 
 static void give_bounce(sft__direct *d, bounce *b, bool closed, bool copy_all) {
     sft__mutex_lock(&d->lock);
-    b->next = d->idle;
-    d->idle = b;
+    d->inside--;
+    sft__cond_broadcast(&d->turn);
+    if (b != NULL) {
+        b->next = d->idle;
+        d->idle = b;
+    }
     d->closed = d->closed || closed;
     d->copy_all = d->copy_all || copy_all;
     sft__mutex_unlock(&d->lock);
@@ -122,18 +164,6 @@ static void peek(const sft__span_walk *p, uint8_t *dst, size_t n) {
     }
 }
 
-static ssize_t write_some(int fd, const void *data, size_t size, uint64_t offset) {
-    ssize_t n;
-    do {
-        n = pwrite(fd, data, size, (off_t)offset);
-    } while (n < 0 && errno == EINTR);
-    if (n == 0) {
-        errno = EIO;
-        return -1;
-    }
-    return n;
-}
-
 /* The bytes up to the first whole page. */
 static int write_head(sft__direct *d, sft__span_walk *p, bounce *b) {
     while (p->offset % d->align != 0 && p->left > 0) {
@@ -167,11 +197,12 @@ static int write_pages(sft__direct *d, sft__span_walk *p, bounce *b, bool *copy_
             !*copy_all && (uintptr_t)own % MEMORY_ALIGN == 0 && contiguous >= d->align;
         if (straight) {
             data = own;
-            size = contiguous < size ? contiguous - contiguous % d->align : size;
+            size = contiguous < pages ? contiguous - contiguous % d->align : (size_t)pages;
         } else {
             peek(p, b->at, size);
         }
-        const ssize_t n = write_some(d->direct, data, size, p->offset);
+        const ssize_t n = straight ? write_some(d->direct, data, size, p->offset)
+                                   : write_in_turn(d, data, size, p->offset);
         if (n < 0 && errno == EINVAL && straight) {
             *copy_all = true;
         } else if (n < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
@@ -193,6 +224,7 @@ int sft__direct_write(sft__direct *d, sft__span_walk *p) {
     bounce *b = take_bounce(d, &copy_all);
 
     if (b == NULL) {
+        give_bounce(d, NULL, false, false);
         return 0;
     }
     if (write_head(d, p, b) != 0 || write_pages(d, p, b, &copy_all, &closed) != 0) {
@@ -218,6 +250,7 @@ int sft__direct_close(sft__direct *d) {
         sft__free(d->allocator, d->idle, sizeof *d->idle);
         d->idle = next;
     }
+    sft__cond_reset(&d->turn);
     sft__mutex_reset(&d->lock);
     sft__free(d->allocator, d, sizeof *d);
     errno = cause;
