@@ -6,6 +6,8 @@
  */
 #include "bench.h"
 
+#include <sft/extend.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -107,14 +109,28 @@ static void write_all(int fd, const unsigned char *p, size_t size, uint64_t offs
     }
 }
 
-/* write PATH MIB plain|durable|direct|copied BLOCK_KIB: fallocate, then pwrite in blocks; "durable"
- * with fsync at the end, "direct" with O_DIRECT and fsync, "copied" so, too, but every block is
- * copied before, as bytes must be that do not lie at whole pages of the file. */
+typedef struct block_writer {
+    int fd;
+    const unsigned char *data;
+    size_t size;
+    size_t block;
+} block_writer;
+
+static void write_block(void *ctx, size_t index) {
+    const block_writer *w = ctx;
+    const size_t at = index * w->block;
+    write_all(w->fd, w->data + at, w->size - at < w->block ? w->size - at : w->block, at, w->block, NULL);
+}
+
+/* write PATH MIB plain|durable|direct|copied BLOCK_KIB [THREADS]: fallocate, then pwrite in blocks;
+ * "durable" with fsync at the end, "direct" with O_DIRECT and fsync, "copied" so, too, but every
+ * block is copied before, as bytes must be that do not lie at whole pages of the file (one thread). */
 static double run_write(const bench_args *args) {
     size_t size = (size_t)bench_number(args->text[2]) << 20,
            block = (size_t)bench_number(args->text[4]) << 10;
     unsigned char *data = source(size);
     const char *kind = args->text[3];
+    sft_pool *pool = bench_pool(args->count > 5 ? bench_number(args->text[5]) : 1);
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
 #if defined(O_DIRECT)
     const bool copied = strcmp(kind, "copied") == 0;
@@ -128,7 +144,12 @@ static double run_write(const bench_args *args) {
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
         bench_die(args->text[1], strerror(errno));
     }
-    write_all(fd, data, size, 0, block, through);
+    if (pool != NULL && !copied) {
+        block_writer w = {fd, data, size, block};
+        sft_pool_run(pool, (size + block - 1) / block, write_block, &w);
+    } else {
+        write_all(fd, data, size, 0, block, through);
+    }
     if (strcmp(kind, "plain") != 0 && fsync(fd) != 0) {
         bench_die("fsync", strerror(errno));
     }

@@ -85,7 +85,9 @@ WHY = {
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: on warm files that is a few percent more than "
                 "is allowed.",
     "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",
-    "P-slices": "Probably: a tensor is made of every slice: its memory is new each time, where the C library's row writes to the same.",
-    "P-save": "The page cache takes its copy at the same rate from both; times vary by a factor of eight within the run.",
+    "P-slices": "A tensor is made of every slice, where the C library's row writes to the same memory; see numpy.empty + os.preadv "
+                "in the row, the least that Python needs for that.",
+    "P-save": "The page cache takes its copy from both: bare fallocate + write is not twice as fast as the reference either (the "
+              "row's last two ratios), by one thread or two.",
     "GPU": "No GPU in the machine of these results.",
 }

@@ -116,10 +116,12 @@ def w9_rows(b):
         b.measure("W9", f"{rows:,} rows of 16 KiB", {
             "ours": lambda: b.c("slice", path, "w", ranges, "read", n),
             "ours, Python": lambda: b.server("ours-warm")("slice", path, "w", ranges, "read", n),
+            "numpy.empty + os.preadv": lambda: b.server("ours-warm")("fresh", path, start + (first << 14), size, n),
             "wheel": lambda: b.wheel("slice", path, "w", ranges, "read", n),
             "pread": lambda: b.c("pread", path, start + (first << 14), size, n),
         }, [("as fast as pread", "pread", "ours", 1 / 1.05, "W9" if rows > 1 else "W9-one"),
-            ("Python as fast as C", "ours", "ours, Python", 0.9 if rows == 4096 else None, "P-slices")])
+            ("Python as fast as C", "ours", "ours, Python", 0.9 if rows == 4096 else None, "P-slices"),
+            ("Python as fast as numpy.empty + os.preadv", "numpy.empty + os.preadv", "ours, Python", None)])
 
 
 def w10_columns(b):
@@ -149,6 +151,7 @@ def w10_columns(b):
             ("as fast as a memcpy", "memcpy from a populated mapping", "ours", 0.9, "W10-file"),
             ("as fast as a memcpy, borrowing", "memcpy from a populated mapping", "ours, SFT_READ_BORROW", 0.9, "W10-borrow"),
             ("as fast as the better way to pread", ("pread of each run", "pread of everything"), "ours", None),
+            ("Python as fast as C", "ours", "ours, Python", None),
             ("times as fast as the wheel", "wheel", "ours", None)])
 
 

@@ -65,12 +65,16 @@ def w11_save(b):
     b.measure("W11", f"save_file of {gib(mib)}, Python torch", {
         "ours, Python": python("ours", "torch"),
         "fallocate + write": c("write", "plain", 8192),
+        "fallocate + write, 2 threads": c("write", "plain", 8192, 2),
         "safetensors": python("ref", "torch"),
         "safetensors rc": python("rc", "torch"),
         "torch.save": python("torch", "torch"),
         "numpy.save": python("numpy", "numpy"),
     }, [("times as fast as the reference", ("safetensors", "safetensors rc"), "ours, Python", 2, "P-save"),
-        ("as fast as fallocate + write", "fallocate + write", "ours, Python", None)], turns, group="save")
+        ("as fast as fallocate + write", "fallocate + write", "ours, Python", None),
+        ("fallocate + write: times as fast as the reference", ("safetensors", "safetensors rc"), "fallocate + write", None),
+        ("... two threads", ("safetensors", "safetensors rc"), "fallocate + write, 2 threads", None)],
+        turns, group="save")
 
 
 def w12_stream(b):
