@@ -252,6 +252,8 @@ typedef struct core_watch {
     PyObject *progress; /* callable(done, total) or NULL */
     bool failed;        /* an exception is set */
     int64_t last;       /* when Python was last asked */
+    uint64_t seen;      /* bytes done when the clock was last looked at, and how often we were called since */
+    uint32_t calls;
 } core_watch;
 
 void core_watch_begin(core_watch *watch, PyObject *progress); /* releases the GIL */

@@ -11,6 +11,9 @@
 #define POOL_THREADS 8
 #define MANY 256
 #define POLL_NANOSECONDS 50000000
+/* Small pieces come by the thousand: so many calls or bytes pass before the clock is looked at again. */
+#define POLL_CALLS 16
+#define POLL_BYTES ((uint64_t)1 << 20)
 /* What lies in memory beside a run of tensors: alignment on both ends, and a gap that is read over. */
 #define RUN_SLACK ((uint64_t)72 << 10)
 
@@ -56,9 +59,18 @@ static int poll_python(void *ctx, const sft_progress *progress)
     if (watch->failed || PyThread_get_thread_ident() != watch->caller) {
         return watch->failed;
     }
-    now = now_ns();
-    if (now - watch->last < POLL_NANOSECONDS && progress->bytes_done != progress->bytes_total) {
-        return 0;
+    if (watch->last != 0 && progress->bytes_done != progress->bytes_total) {
+        if (++watch->calls < POLL_CALLS && progress->bytes_done - watch->seen < POLL_BYTES) {
+            return 0;
+        }
+        watch->calls = 0;
+        watch->seen = progress->bytes_done;
+        now = now_ns();
+        if (now - watch->last < POLL_NANOSECONDS) {
+            return 0;
+        }
+    } else {
+        now = now_ns();
     }
     watch->last = now;
     PyEval_RestoreThread(watch->thread);
@@ -82,6 +94,8 @@ void core_watch_begin(core_watch *watch, PyObject *progress)
     watch->progress = progress;
     watch->failed = false;
     watch->last = 0; /* the first look of the caller's thread always asks Python */
+    watch->seen = 0;
+    watch->calls = 0;
     watch->thread = PyEval_SaveThread();
 }
 
