@@ -72,7 +72,8 @@ bench-import: ## how fast other formats become safetensors (IMPORT_MIB of data e
 	@scripts/venv.sh
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA) --quiet
-	@$${SFT_PEERS_PYTHON:-build/venv/bin/python} bench/import_speed.py --size $${IMPORT_MIB:-4096}
+	@bench/peers.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build
+	@build/bench-venv/bin/python bench/import_speed.py --size $${IMPORT_MIB:-4096}
 
 bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (MINDSPORE_PYTHON: and MindSpore); 15 minutes
 	@scripts/bootstrap.sh bench

@@ -8,7 +8,7 @@ the same minutes. Where elements become larger (dequantised ones) best copies wh
 lie in the page cache; nothing waits for the disk (--no-sync). Prints a table, writes JSON.
 
 To add a row: a function that makes the file, and a Row in ROWS. Rows whose writer is not installed say so.
-Needs numpy and torch (scripts/venv.sh) for most rows.
+Needs numpy and torch (scripts/venv.sh) for most rows, h5py (bench/peers.sh) for those of HDF5.
 """
 
 from __future__ import annotations
@@ -232,6 +232,7 @@ ROWS = [
     Row("column halves f32", make_columns, 0.5),
     Row("hdf5", make_hdf5(), 0.8),
     Row("hdf5 chunks", make_hdf5(chunks=True), 0.0),
+    Row("hdf5 chunks, gzip", make_hdf5(chunks=True, compression="gzip", compression_opts=1), 0.0),
     Row("npz, stored", make_npz, 0.8),
     Row("gguf", make_gguf, 0.8),
     Row("onnx", make_onnx, 0.8),

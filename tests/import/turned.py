@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""turned.py --tool TOOL - arrays in Fortran order, larger than the conversion's blocks and panels, of every size of
+element, with sides that are no multiples of anything: converted, cast and exported, against element by element.
+Standard library only."""
+import argparse
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import tempfile
+import zipfile
+
+KINDS = {"|u1": ("U8", 1), "<i2": ("I16", 2), "<f4": ("F32", 4), "<i8": ("I64", 8)}
+
+
+def npy(kind, shape, fortran, data):
+    head = repr({"descr": kind, "fortran_order": fortran, "shape": shape}).encode()
+    head += b" " * (-(11 + len(head)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+
+
+def turned(data, size, rows, columns):
+    """Row-major bytes of what lies column by column."""
+    out = bytearray(len(data))
+    for byte in range(size):
+        for row in range(rows):
+            out[row * columns * size + byte : (row + 1) * columns * size : size] = data[row * size + byte :: rows * size]
+    return bytes(out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    tool = os.path.abspath(parser.parse_args().tool)
+    rng = random.Random(5)
+    with tempfile.TemporaryDirectory() as name:
+        tmp = pathlib.Path(name)
+        want = {}
+        with zipfile.ZipFile(tmp / "in.npz", "w") as z:
+            for i, (kind, (_, size)) in enumerate(KINDS.items()):
+                rows, columns = 2047 + i, 10007 // size
+                data = rng.randbytes(rows * columns * size)
+                if kind == "<f4":  # numbers that BF16 has
+                    data = b"".join(b"\0\0" + data[k : k + 1] + b"\x40" for k in range(rows * columns))
+                z.writestr(f"{kind[1:]}.npy", npy(kind, (rows, columns), True, data))
+                want[kind[1:]] = turned(data, size, rows, columns)
+                plain = rng.randbytes(3000017 * size)
+                z.writestr(f"plain.{kind[1:]}.npy", npy(kind, (3000017,), False, plain))
+                want["plain." + kind[1:]] = plain
+        for n, options in enumerate((["--verify"], ["-j", "1"], ["-j", "7", "--verify"], ["--cast", "f4=BF16", "--verify"])):
+            out = tmp / f"{n}.safetensors"
+            subprocess.run([tool, "convert", tmp / "in.npz", "-o", out, "-q", "--no-sync", *options], check=True)
+            data = out.read_bytes()
+            start = 8 + int.from_bytes(data[:8], "little")
+            header = json.loads(data[8:start])
+            header.pop("__metadata__", None)
+            assert header.keys() == want.keys()
+            for key, entry in header.items():
+                expected = want[key]
+                if entry["dtype"] == "BF16":
+                    odd = bytearray(len(expected) // 2)
+                    odd[::2], odd[1::2] = expected[2::4], expected[3::4]
+                    expected = bytes(odd)
+                begin, end = entry["data_offsets"]
+                assert data[start + begin : start + end] == expected, (options, key)
+        subprocess.run([tool, "convert", tmp / "in.npz", "-o", tmp / "out.npz", "-q", "--no-sync"], check=True)
+        with zipfile.ZipFile(tmp / "out.npz") as z:
+            for key, expected in want.items():
+                assert z.read(f"{key}.npy").endswith(expected), key
+    print("arrays of 4 sizes, turned and plain, 5 ways")
+
+
+if __name__ == "__main__":
+    main()
