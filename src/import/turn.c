@@ -10,10 +10,13 @@
 #include "import/tile.h"
 #include <sft/read.h>
 
+/* Bytes of a run that is written, if possible: two threads wait for each other when they write one
+ * file, but not when they read. Less for small elements, which leave shorter runs to read. */
 enum {
-    WRITTEN = 32 << 10,       /* bytes of a run that is written, if possible */
-    WRITTEN_SMALL = 16 << 10, /* of elements of one or two bytes */
-    STRIP = 256 << 10,        /* of the nearest cache but one */
+    WRITTEN = 48 << 10,
+    WRITTEN_2 = 32 << 10, /* of elements of two bytes */
+    WRITTEN_1 = 24 << 10,
+    STRIP = 256 << 10, /* of the nearest cache but one */
     PAGE = 4096,
     LINE = 64
 };
@@ -84,7 +87,7 @@ static bool grow(sft__panels *p, const sft_tensor *t, uint32_t d, uint64_t most)
 void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, bool stretches) {
     const uint32_t unit = t->dtype->block_bytes;
     const uint64_t most = capacity / unit;
-    const uint64_t written = (unit < 4 ? WRITTEN_SMALL : WRITTEN) / unit;
+    const uint64_t written = (unit == 1 ? WRITTEN_1 : unit == 2 ? WRITTEN_2 : WRITTEN) / unit;
     uint32_t order[SFT__TURN_DIMS];
     uint32_t d = t->rank;
 
