@@ -119,12 +119,13 @@ typedef struct block_writer {
 static void write_block(void *ctx, size_t index) {
     const block_writer *w = ctx;
     const size_t at = index * w->block;
-    write_all(w->fd, w->data + at, w->size - at < w->block ? w->size - at : w->block, at, w->block, NULL);
+    const size_t size = w->size - at < w->block ? w->size - at : w->block;
+    write_all(w->fd, w->data + at, size, at, w->block, NULL);
 }
 
 /* write PATH MIB plain|durable|direct|copied BLOCK_KIB [THREADS]: fallocate, then pwrite in blocks;
  * "durable" with fsync at the end, "direct" with O_DIRECT and fsync, "copied" so, too, but every
- * block is copied before, as bytes must be that do not lie at whole pages of the file (one thread). */
+ * block is copied before, as bytes must be that do not lie at whole pages; one thread. */
 static double run_write(const bench_args *args) {
     size_t size = (size_t)bench_number(args->text[2]) << 20,
            block = (size_t)bench_number(args->text[4]) << 10;
