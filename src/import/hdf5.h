@@ -283,6 +283,9 @@ typedef struct sft__h5_chunks {
 /* The chunks that are there (hdf5_chunk.c, hdf5_array.c). Free `at` with the job's allocator. */
 sft_status sft__h5_chunks_read(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chunks *c,
                                sft_error *err);
+/* Does the chunk lie in the file? */
+sft_status sft__h5_chunk_inside(const sft__h5 *h, const sft__h5_dataset *d,
+                                const sft__h5_chunk *chunk, sft_error *err);
 /* One chunk at these coordinates of the grid; those beyond it are passed over. */
 sft_status sft__h5_chunk_put(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chunks *c,
                              const uint64_t *place, const sft__h5_chunk *chunk, sft_error *err);

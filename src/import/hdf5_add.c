@@ -225,8 +225,9 @@ static sft_status piece_memory(adding *a, sft_error *err) {
     return a->pieces != NULL && a->numbers != NULL ? SFT_OK : sft__fail_nomem(err, n * per);
 }
 
-/* Chunks at the edge that are kept without filters say so nowhere else. */
-static void unmask_edges(adding *a) {
+/* Chunks at the edge that are kept without filters say so nowhere else. They have their whole size,
+ * whatever the index says. */
+static sft_status unmask_edges(adding *a, sft_error *err) {
     const sft__h5_dataset *d = a->d;
 
     for (size_t i = 0; i < a->chunks.count && d->partial_plain; i++) {
@@ -240,8 +241,10 @@ static void unmask_edges(adding *a) {
         if (edge) {
             a->chunks.at[i].mask = UINT32_MAX;
             a->chunks.at[i].size = d->chunk_bytes;
+            SFT_TRY(sft__h5_chunk_inside(a->h, d, &a->chunks.at[i], err));
         }
     }
+    return SFT_OK;
 }
 
 /* Decodes all chunks: to read is to compare. In a scan what is wrong is a finding. */
@@ -324,7 +327,7 @@ static sft_status add_chunked(adding *a, sft_tensor *t, sft_error *err) {
     if (a->chunks.count == 0) {
         return add_filled(a, t, err);
     }
-    unmask_edges(a);
+    SFT_TRY(unmask_edges(a, err));
     SFT_TRY(piece_memory(a, err));
     return add_pieces(a, t, err);
 }

@@ -9,6 +9,18 @@
 #include "import/hdf5.h"
 #include <stdlib.h>
 
+sft_status sft__h5_chunk_inside(const sft__h5 *h, const sft__h5_dataset *d,
+                                const sft__h5_chunk *chunk, sft_error *err) {
+    if (chunk->addr > h->end || chunk->size > h->end - chunk->addr) {
+        return sft__fail_tensor(err, SFT_E_SCHEMA, h->base + h->end, d->name, d->name_len,
+                                "hdf5: a chunk of %llu bytes at the address %llu, the file ends at "
+                                "%llu",
+                                (unsigned long long)chunk->size, (unsigned long long)chunk->addr,
+                                (unsigned long long)h->end);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__h5_chunk_put(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chunks *c,
                              const uint64_t *place, const sft__h5_chunk *chunk, sft_error *err) {
     uint64_t number = 0;
@@ -22,13 +34,7 @@ sft_status sft__h5_chunk_put(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chunk
         }
         number = number * c->grid[i] + place[i]; /* below the total, which fits */
     }
-    if (chunk->addr > h->end || chunk->size > h->end - chunk->addr) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, h->base + h->end, d->name, d->name_len,
-                                "hdf5: a chunk of %llu bytes at the address %llu, the file ends at "
-                                "%llu",
-                                (unsigned long long)chunk->size, (unsigned long long)chunk->addr,
-                                (unsigned long long)h->end);
-    }
+    SFT_TRY(sft__h5_chunk_inside(h, d, chunk, err));
     SFT_TRY(sft__h5_grow(h, &c->at, &c->room, c->count, sizeof *c->at, err));
     c->at[c->count] = *chunk;
     c->at[c->count++].place = number;

@@ -499,6 +499,12 @@ def chunks():
 
     case("hdf5 chunks 4: single", newer(lambda at: chunked4(at["d"], 1, b"", 4, 4)), H, None)
     case("hdf5 chunks 4: single outside", newer(lambda at: chunked4(1 << 40, 1, b"", 4, 4)), U, "the file ends")
+    # at the edge, without filters there: the size in the index counts for nothing
+    def edge(skip):
+        return newer(lambda at: chunked4(at["d"] + skip, 1, q(8) + bytes(4), 4, 4, flags=3), shape=(3,), ids=(1,))
+
+    case("hdf5 chunks 4: plain edge", edge(0), H, None)
+    case("hdf5 chunks 4: plain edge, half outside", edge(8), U, "the file ends")
     case("hdf5 chunks 4: implicit", newer(lambda at: chunked4(at["d"], 2, b"", 2, 4)), H, None)
     case("hdf5 chunks 4: implicit, 2^60", newer(lambda at: chunked4(at["d"], 2, b"", 1, 4), most=(1 << 60,)), U, "beyond the file")
     case("hdf5 chunks 4: implicit without an end", newer(lambda at: chunked4(at["d"], 2, b"", 1, 4), most=(NONE,)), U, "largest")
