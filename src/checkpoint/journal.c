@@ -32,8 +32,8 @@ static void end_line(sft__buf *out, size_t begun) {
     sft__buf_text(out, "\n");
 }
 
-/* Models of one kind have the same shapes, and often the same times: the name tells them apart. What
- * is behind a URL's question mark may be a key that is new every day. */
+/* Models of one kind have the same shapes, and often the same times: the name tells them apart.
+ * What is behind a URL's question mark may be a key that is new every day. */
 static uint32_t name_crc(const sft__job_source *s) {
     const char *const name = sft_source_name(s->source);
     const bool remote = (sft_source_flags(s->source) & SFT_SOURCE_REMOTE) != 0;
@@ -238,4 +238,23 @@ sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *do
     sft__free(job->allocator, text, size + 1);
     sft_source_close(source);
     return status;
+}
+
+bool sft__journal_is_committed(const sft_job *job, const char *path) {
+    sft_source *source = NULL;
+    sft__buf commit; /* nothing is written behind it */
+    char end[64];
+    bool is = false;
+    sft__buf_init(&commit, job->allocator);
+    sft__journal_commit(&commit);
+    if (!commit.failed && commit.len <= sizeof end &&
+        sft_source_open(&source, path, SFT_ACCESS_READ, job->allocator, NULL) == SFT_OK) {
+        const uint64_t size = sft_source_size(source);
+        is = size >= commit.len &&
+             sft_source_read(source, size - commit.len, end, commit.len, NULL) == SFT_OK &&
+             memcmp(end, commit.data, commit.len) == 0;
+        sft_source_close(source);
+    }
+    sft__buf_reset(&commit);
+    return is;
 }

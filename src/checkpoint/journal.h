@@ -26,6 +26,8 @@ typedef struct sft__done {
  * plan, or a source is not what it was. No file is fine. */
 sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
                              sft_error *err);
+/* Does it say that all is written? What cannot be read does not. */
+bool sft__journal_is_committed(const sft_job *job, const char *path);
 /* Lines for the beginning, and for one unit. */
 void sft__journal_begin(const sft_job *job, sft__buf *out);
 void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc);

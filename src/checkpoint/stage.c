@@ -325,8 +325,8 @@ static bool is_journal(const char *name, size_t len) {
 typedef struct reading {
     const sft__stage *stage;
     const char *folder;
-    sft__done *done;
-    bool remove;
+    sft__done *done; /* NULL: they are removed */
+    bool all;        /* those that say "commit", too */
 } reading;
 
 static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error *err) {
@@ -338,9 +338,11 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
     }
     sft__buf_init(&path, r->stage->allocator);
     sft_status status = sft__stage_path(&path, r->folder, name, err);
-    if (status == SFT_OK) {
-        status = r->remove ? sft__disk_remove(path.data, err)
-                           : sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
+    if (status == SFT_OK && r->done != NULL) {
+        status = sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
+    } else if (status == SFT_OK &&
+               (r->all || !sft__journal_is_committed(r->stage->job, path.data))) {
+        status = sft__disk_remove(path.data, err);
     }
     sft__buf_reset(&path);
     return status;
@@ -353,7 +355,9 @@ sft_status sft__stage_read(const sft__stage *s, const char *folder, sft__done *d
 }
 
 sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *err) {
-    reading r = {s, folder, NULL, true};
+    reading r = {s, folder, NULL, false};
+    SFT_TRY(sft__ck_list(folder, read_entry, &r, err));
+    r.all = true;
     return sft__ck_list(folder, read_entry, &r, err);
 }
 
@@ -456,6 +460,9 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf_reset(&to);
     if (status == SFT_OK && s->durable) {
         status = sft__disk_sync_folder(s->root, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__stage_clean(s, s->folder, err);
     }
     return status == SFT_OK ? sft__stage_drop(s, err) : status;
 }

@@ -54,7 +54,8 @@ sft_status sft__stage_check(const sft__stage *stage, sft_error *err);
 sft_status sft__stage_commit(const sft__stage *stage, sft_error *err);
 /* Removes the staging folder with all that is in it. */
 sft_status sft__stage_drop(const sft__stage *stage, sft_error *err);
-/* Removes what a commit leaves. */
+/* Removes the journals, those that say "commit" last: a run that is killed meanwhile is known to
+ * have done everything. */
 sft_status sft__stage_clean(const sft__stage *stage, const char *folder, sft_error *err);
 
 #endif

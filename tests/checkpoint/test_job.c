@@ -6,6 +6,8 @@
 #include "job_model.h"
 
 #include "checkpoint/job.h"
+#include "checkpoint/journal.h"
+#include "checkpoint/stage.h"
 
 #include <errno.h>
 #include <sft/checkpoint.h>
@@ -290,6 +292,43 @@ static void digests_of_what_was_written(void **state) {
     assert_int_equal(result.bytes_kept, 0);
     assert_int_equal(result.bytes_written, s.bytes);
     sft_pool_free(pool);
+    scene_close(&s);
+}
+
+/* Whoever is killed between two of these removals must be seen to have published. Something that
+ * cannot be removed stops them at any place among the names, whose order is the file system's. */
+static void a_committed_journal_goes_last(void **state) {
+    scene s;
+    sft__stage stage;
+    sft__buf journal;
+    sft_error err;
+    (void)state;
+    scene_open(&s, 3);
+    run(s.job, s.target, NULL, 0);
+    sft__buf_init(&journal, NULL);
+    sft__journal_begin(s.job, &journal);
+    assert_int_equal(sft__stage_init(&stage, s.job, s.target, false, &err), SFT_OK);
+    for (unsigned round = 1; round <= 9; round++) {
+        char name[40];
+        const size_t plain = journal.len;
+        for (unsigned i = 1; i <= 9; i++) {
+            (void)snprintf(name, sizeof name, ".sft-journal-%u-of-9", i);
+            if (i == round) {
+                sft__journal_commit(&journal);
+            }
+            write_file(in_folder(s.target, name), journal.data, journal.len);
+            journal.len = plain;
+        }
+        assert_int_equal(mkdir(in_folder(s.target, ".sft-journal-stays"), 0755), 0);
+        assert_true(sft__stage_clean(&stage, s.target, &err) != SFT_OK);
+        (void)snprintf(name, sizeof name, ".sft-journal-%u-of-9", round);
+        assert_true(is_there(in_folder(s.target, name)));
+        assert_int_equal(rmdir(in_folder(s.target, ".sft-journal-stays")), 0);
+        run(s.job, s.target, NULL, 0); /* finds it, and removes the rest */
+        assert_complete(&s);
+    }
+    sft__buf_reset(&journal);
+    sft__stage_reset(&stage);
     scene_close(&s);
 }
 
@@ -650,6 +689,7 @@ int main(void) {
         cmocka_unit_test(a_cancelled_run_goes_on),
         cmocka_unit_test(digests_of_what_was_written),
         cmocka_unit_test(a_journal_is_believed_only_if_it_fits),
+        cmocka_unit_test(a_committed_journal_goes_last),
         cmocka_unit_test(tasks_add_up),
         cmocka_unit_test(kills_leave_nothing_half),
         cmocka_unit_test(what_makes_no_job),
