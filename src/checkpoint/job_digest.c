@@ -192,20 +192,6 @@ static uint32_t add_description(uint32_t crc, const sft_tensor *t) {
     return crc;
 }
 
-static void put_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        const char pair[2] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
-        sft__buf_add(out, pair, 2);
-    }
-}
-
-static void put_crc(sft__buf *out, uint32_t crc) {
-    const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
-                              (uint8_t)crc};
-    put_hex(out, bytes, sizeof bytes);
-}
-
 /* The tensors of a file of the window in byte order of names, each with its CRC32C. */
 static void collect(const window *w, size_t k, named *list) {
     const sft__job_file *const f = &w->r->job->files[w->files[k]];
@@ -235,14 +221,14 @@ static sft_status make_values(const window *w, size_t k, sft__buf *out, size_t *
     for (size_t i = 0; i < count; i++) {
         description = add_description(description, list[i].tensor);
     }
-    put_crc(out, description);
+    sft__journal_crc(out, description);
     for (size_t i = 0; i < count; i++) {
-        put_crc(out, list[i].crc);
+        sft__journal_crc(out, list[i].crc);
     }
     *sha = out->len;
-    put_crc(out, description);
+    sft__journal_crc(out, description);
     for (size_t i = 0; i < count && w->shas != NULL; i++) {
-        put_hex(out, w->shas[list[i].part], sizeof w->shas[0]);
+        sft__journal_hex(out, w->shas[list[i].part], sizeof w->shas[0]);
     }
     sft__free(job->allocator, list, (count + 1) * sizeof *list);
     return out->failed ? sft__fail_nomem(err, out->len) : SFT_OK;

@@ -11,7 +11,7 @@ static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
 
-static void put_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
+void sft__journal_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < count; i++) {
         const char pair[2] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
@@ -19,16 +19,16 @@ static void put_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
     }
 }
 
-static void put_crc(sft__buf *out, uint32_t crc) {
+void sft__journal_crc(sft__buf *out, uint32_t crc) {
     const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
                               (uint8_t)crc};
-    put_hex(out, bytes, 4);
+    sft__journal_hex(out, bytes, 4);
 }
 
 static void end_line(sft__buf *out, size_t begun) {
     const uint32_t crc = out->failed ? 0 : sft_crc32c(0, out->data + begun, out->len - begun);
     sft__buf_text(out, " #");
-    put_crc(out, crc);
+    sft__journal_crc(out, crc);
     sft__buf_text(out, "\n");
 }
 
@@ -43,7 +43,7 @@ static uint32_t name_crc(const sft__job_source *s) {
 void sft__journal_begin(const sft_job *job, sft__buf *out) {
     size_t begun = out->len;
     sft__buf_text(out, magic);
-    put_hex(out, job->plan_key, sizeof job->plan_key);
+    sft__journal_hex(out, job->plan_key, sizeof job->plan_key);
     end_line(out, begun);
     for (size_t i = 0; i < job->source_count; i++) {
         begun = out->len;
@@ -54,7 +54,7 @@ void sft__journal_begin(const sft_job *job, sft__buf *out) {
         sft__buf_text(out, " ");
         sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
         sft__buf_text(out, " ");
-        put_crc(out, name_crc(&job->sources[i]));
+        sft__journal_crc(out, name_crc(&job->sources[i]));
         end_line(out, begun);
     }
 }
@@ -67,7 +67,7 @@ void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc) {
     if (crc == SFT__CRC_UNKNOWN) {
         sft__buf_text(out, unknown);
     } else {
-        put_crc(out, (uint32_t)crc);
+        sft__journal_crc(out, (uint32_t)crc);
     }
     end_line(out, begun);
 }
@@ -201,7 +201,7 @@ static sft_status take_text(const sft_job *job, const char *text, size_t size, c
     line l;
     sft__buf_init(&begin, job->allocator);
     sft__buf_text(&begin, magic);
-    put_hex(&begin, job->plan_key, sizeof job->plan_key);
+    sft__journal_hex(&begin, job->plan_key, sizeof job->plan_key);
     sft_status status = begin.failed ? sft__fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
     while (status == SFT_OK && next_line(text, size, &at, &l)) {
         if (lines == 0 && (l.len != begin.len || memcmp(l.text, begin.data, l.len) != 0)) {

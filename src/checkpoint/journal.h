@@ -32,5 +32,8 @@ bool sft__journal_is_committed(const sft_job *job, const char *path);
 void sft__journal_begin(const sft_job *job, sft__buf *out);
 void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc);
 void sft__journal_commit(sft__buf *out);
+/* Bytes, and a CRC32C, in digits of base 16. */
+void sft__journal_hex(sft__buf *out, const uint8_t *bytes, size_t count);
+void sft__journal_crc(sft__buf *out, uint32_t crc);
 
 #endif

@@ -555,6 +555,7 @@ static void run(cli *c) {
 }
 
 static const cli_opt options[] = {
+    CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or folder to write"),
     CLI_OPT_CHOICE("to", 0, "FORMAT", "safetensors|npz|gguf|pt|ckpt",
                    "what OUT becomes; else its extension says it, else safetensors"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
@@ -607,8 +608,8 @@ const cli_command cli_cmd_convert = {
                 "safetensors convert model/ -o converted/ # a Hugging Face folder\n"
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |
-              CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |
+              CLI_WITH_IMPORT | CLI_WITH_REMOTE,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,
