@@ -82,7 +82,7 @@ WHY = {
     "W15-BF16": "As above.",
     "W15-F16": "As above; every result is also searched for what F16 could not keep.",
     "W15-F8_E4M3": "As above; little is written, so the tool's 3 ms and the cast weigh more.",
-    "VERIFIED-cold": "While one of two threads has the pages of the run provided, the other reads and checks, and the disk "
+    "VERIFIED-cold": "Probably: while one of two threads has the pages of the run provided, the other reads and checks, and the disk "
                      "waits while it checks; the load beside it, without a check, keeps the disk busy to the end.",
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: half of \"CRC32C alone, in the cache, 1 thread\" (two "
                 "threads do it) is more than 5 % of the load beside it.",
