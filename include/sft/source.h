@@ -85,7 +85,8 @@ typedef enum sft_advice {
     SFT_ADVICE_WILL_NEED = 1,
     SFT_ADVICE_SEQUENTIAL = 2,
     SFT_ADVICE_RANDOM = 3,
-    SFT_ADVICE_DONT_NEED = 4
+    SFT_ADVICE_DONT_NEED = 4, /* the system need not keep it in memory */
+    SFT_ADVICE_UNMAP = 5      /* it need not stay mapped; touching it maps it again */
 } sft_advice;
 
 /* A hint; never fails. */

@@ -351,6 +351,14 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     return cli_is_url(input) ? cli_url_source(k->c, input, out, err) : SFT_OK;
 }
 
+/* A conversion that met pages of its input that are gone was cancelled by cli_control. */
+static sft_status outcome(sft_status status, sft_error *err) {
+    return status != SFT_E_CANCELLED || !cli_sys_lost_pages()
+               ? status
+               : sft_error_set(err, SFT_E_TRUNCATED, 0, SFT_NO_OFFSET, NULL, 0,
+                               "the input was cut short while it was read, or its disk failed");
+}
+
 static void convert(converting *k) {
     cli *c = k->c;
     const char *output = cli_text(c, "output");
@@ -378,14 +386,17 @@ static void convert(converting *k) {
     o.metadata_count = k->metadata_count;
     o.max_shard_bytes = cli_number(c, "max-shard-size", 0);
     o.flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
-              (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0);
+              (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) |
+              (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
     if (c->json) {
         json_begin(k);
     } else {
         cli_table_init(&k->table, 6, titles, 1u << 4);
     }
-    const sft_status status = k->api->convert((const char *const *)c->operands, c->operand_count,
-                                              output, &o, &result, &report, &err);
+    const sft_status status =
+        outcome(k->api->convert((const char *const *)c->operands, c->operand_count, output, &o,
+                                &result, &report, &err),
+                &err);
     cli_control_end(c);
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
@@ -449,7 +460,8 @@ static void export_options(converting *k, sft_export_options *o) {
     o->piece_bytes = cli_number(c, "piece-size", 0);
     o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
     o->flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
-               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0);
+               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) |
+               (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
 }
 
 static void export_into(converting *k, uint32_t format) {
@@ -472,8 +484,8 @@ static void export_into(converting *k, uint32_t format) {
     } else {
         cli_table_init(&k->table, 6, titles, 1u << 4);
     }
-    const sft_status status =
-        k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err);
+    const sft_status status = outcome(
+        k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
     if (status == SFT_OK && c->json) {
         json_end(k, &result, NULL);

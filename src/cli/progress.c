@@ -52,7 +52,7 @@ static int poll_control(void *ctx, const sft_progress *now) {
     cli *c = ctx;
     cli_progress *p = &c->progress;
 
-    if (cli_sys_interrupted()) {
+    if (cli_sys_interrupted() || cli_sys_lost_pages()) {
         return 1;
     }
     if (p->enabled && now != NULL) {

@@ -23,6 +23,12 @@ double cli_sys_now(void);       /* seconds of a steady clock */
 void cli_sys_catch(bool on);
 bool cli_sys_interrupted(void);
 
+/* From now on a page of a mapped file that is no longer there (the file was cut short, its disk fails)
+ * reads as zeros and sets a flag, instead of killing the process. false: this system has no such way.
+ * The flag must be looked at before anything that was read is published; cli_control's poll does. */
+bool cli_sys_catch_lost_pages(void);
+bool cli_sys_lost_pages(void);
+
 int cli_sys_write(int fd, const void *data, size_t size); /* all of it */
 bool cli_sys_pipe_closed(int error);                      /* is this what a closed pipe gives? */
 bool cli_sys_not_found(int error);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -53,13 +54,52 @@ static void remove_pending(void) {
     }
 }
 
-/* Every file of a model stays open, and a checkpoint has one for each rank: as many as we may have. */
+/* Every file of a model stays open, and a checkpoint has one for each rank: as many as we may have.
+ */
 static void allow_many_files(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+static volatile sig_atomic_t lost;
+static size_t page_bytes;
+
+/* Puts a page of zeros where the access failed, which is then repeated. mmap is a bare system call
+ * here, though POSIX does not list it for handlers. */
+static void on_lost_page(int number, siginfo_t *info, void *context) {
+    const int before = errno;
+    uint8_t *at = info->si_addr;
+
+    (void)context;
+    lost = 1;
+    at -= (uintptr_t)at % page_bytes;
+    if (mmap(at, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        MAP_FAILED) {
+        (void)signal(number, SIG_DFL); /* it kills when repeated */
+    }
+    errno = before;
+}
+
+bool cli_sys_catch_lost_pages(void) {
+    struct sigaction action;
+    const long page = sysconf(_SC_PAGESIZE);
+
+    if (page <= 0) {
+        return false;
+    }
+    page_bytes = (size_t)page;
+    memset(&action, 0, sizeof action);
+    (void)sigemptyset(&action.sa_mask);
+    action.sa_sigaction = on_lost_page;
+    action.sa_flags = SA_SIGINFO;
+    return sigaction(SIGBUS, &action, NULL) == 0;
+}
+
+bool cli_sys_lost_pages(void) {
+    return lost != 0;
 }
 
 void cli_sys_start(int *argc, char ***argv) {

@@ -35,6 +35,14 @@ bool cli_sys_interrupted(void) {
     return interrupted != 0;
 }
 
+bool cli_sys_catch_lost_pages(void) {
+    return false;
+}
+
+bool cli_sys_lost_pages(void) {
+    return false;
+}
+
 static wchar_t *to_wide(const char *text) {
     const int n = MultiByteToWideChar(CP_UTF8, 0, text, -1, NULL, 0);
     wchar_t *wide = n > 0 ? malloc((size_t)n * sizeof *wide) : NULL;

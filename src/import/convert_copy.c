@@ -16,7 +16,8 @@ enum {
     BLOCK_MIN = 64 << 10,
     UNIT = 8 << 20,
     PANEL_MAX = 32 << 20,
-    PANEL_MIN = 4 << 20 /* smaller ones only to give all workers something to do */
+    PANEL_MAPPED = 6 << 20, /* two of them stay in the processor's last cache */
+    PANEL_MIN = 4 << 20     /* smaller ones only to give all workers something to do */
 };
 
 typedef struct unit {
@@ -46,8 +47,9 @@ typedef struct copying {
     size_t panel; /* bytes of its panel; 0: none */
     bool in_order;
     sft__mutex lock;
-    room *rooms;      /* free ones */
-    size_t failed_at; /* the first unit that failed; SIZE_MAX: none */
+    room *rooms;              /* free ones */
+    const sft_source *mapped; /* of the band that was begun last */
+    size_t failed_at;         /* the first unit that failed; SIZE_MAX: none */
     sft_status status;
     sft_error error;
 } copying;
@@ -208,24 +210,66 @@ static sft_status deliver(copying *k, const unit *u, uint64_t first, uint64_t n,
 
 /* ---------------------------------------------------------------- one unit */
 
+static const sft_source *source_of(const sft_import_item *item) {
+    return sft_catalog_source_at(item->catalog, item->tensor->pieces[0].source);
+}
+
+/* May a turned item be read from memory that its source lends, and does it lend any? */
+static bool is_mapped(const copying *k, const sft_import_item *item) {
+    const sft_source *source = source_of(item);
+    const void *data;
+
+    return (k->c->options.flags & SFT_CONVERT_BORROW) != 0 && source != NULL &&
+           sft_source_borrow(source, item->tensor->pieces[0].offset, 1, &data, NULL) == SFT_OK;
+}
+
 /* How a turned item is cut; enough panels for all workers. */
 static void plan(const copying *k, const sft_import_item *item, sft__panels *panels) {
     const uint64_t bytes = elements_of(item->tensor) * item->tensor->dtype->block_bytes;
     const uint64_t share = bytes / sft_pool_threads(k->c->write.pool) + 1;
+    const bool mapped = !k->in_order && is_mapped(k, item);
     uint64_t most = share > PANEL_MIN ? share : PANEL_MIN;
 
+    most = mapped && most > PANEL_MAPPED ? PANEL_MAPPED : most;
     most = most < k->panel ? most : k->panel;
-    sft__panels_plan(panels, item->tensor, most, k->in_order);
+    sft__panels_plan(panels, item->tensor, most,
+                     k->in_order ? SFT__CUT_STRETCHES
+                     : mapped    ? SFT__CUT_MAPPED
+                                 : SFT__CUT_READ);
+}
+
+/* Before a band is read from a mapping: the system may fetch it, and takes back the pages of those
+ * before it (what another worker still reads of them is mapped again). */
+static void next_band(copying *k, const sft_import_item *item, const sft__panels *panels,
+                      uint64_t index) {
+    const sft_source *before;
+    uint64_t offset;
+    uint64_t size;
+
+    if (panels->cut != SFT__CUT_MAPPED ||
+        !sft__panel_begins_band(panels, item->tensor, index, &offset, &size)) {
+        return;
+    }
+    sft__mutex_lock(&k->lock);
+    before = k->mapped;
+    k->mapped = source_of(item);
+    sft__mutex_unlock(&k->lock);
+    if (before != NULL) {
+        sft_source_advise(before, 0, sft_source_size(before), SFT_ADVICE_UNMAP);
+    }
+    sft_source_advise(source_of(item), offset, size, SFT_ADVICE_WILL_NEED);
 }
 
 static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) {
     const sft_import_item *item = &k->c->items[u->item];
-    const sft__turn_room here = {r->panel, r->a, k->block};
+    sft__turn_room here = {r->panel, r->a, k->block, false};
     const uint32_t unit_bytes = item->tensor->dtype->block_bytes;
     sft__panels panels;
     sft__panel panel;
 
     plan(k, item, &panels);
+    here.mapped = panels.cut == SFT__CUT_MAPPED;
+    next_band(k, item, &panels, u->first);
     sft__panel_at(&panels, item->tensor, u->first, &panel);
     SFT_TRY(sft__panel_read(item->catalog, item->tensor, &panel, &here, err));
     for (uint64_t i = 0; i < panel.runs; i++) {

@@ -17,6 +17,7 @@ enum {
     WRITTEN_2 = 32 << 10, /* of elements of two bytes */
     WRITTEN_1 = 24 << 10,
     STRIP = 256 << 10, /* of the nearest cache but one */
+    READ_MAPPED = 256, /* a run that is read from a mapping, at least */
     PAGE = 4096,
     LINE = 64
 };
@@ -84,17 +85,27 @@ static bool grow(sft__panels *p, const sft_tensor *t, uint32_t d, uint64_t most)
     return p->count[d] == t->shape[d];
 }
 
-void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, bool stretches) {
-    const uint32_t unit = t->dtype->block_bytes;
-    const uint64_t most = capacity / unit;
-    const uint64_t written = (unit == 1 ? WRITTEN_1 : unit == 2 ? WRITTEN_2 : WRITTEN) / unit;
+/* Elements of a run that is written, if possible. */
+static uint64_t run_written(uint64_t most, uint32_t unit, sft__cut cut) {
+    const uint64_t bytes = unit == 1 ? WRITTEN_1 : unit == 2 ? WRITTEN_2 : WRITTEN;
+    const uint64_t n = cut == SFT__CUT_READ     ? bytes / unit
+                       : cut == SFT__CUT_MAPPED ? most / (READ_MAPPED / unit)
+                                                : most;
+    return n > 0 && n < most ? n : most;
+}
+
+void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, sft__cut cut) {
+    const uint64_t most = capacity / t->dtype->block_bytes;
+    const uint64_t written = run_written(most, t->dtype->block_bytes, cut);
+    const bool stretches = cut == SFT__CUT_STRETCHES;
     uint32_t order[SFT__TURN_DIMS];
     uint32_t d = t->rank;
 
+    p->cut = cut;
     for (uint32_t k = 0; k < t->rank; k++) {
         p->count[k] = 1;
     }
-    while (d > 0 && grow(p, t, d - 1, stretches || most < written ? most : written)) {
+    while (d > 0 && grow(p, t, d - 1, written)) {
         d--;
     }
     source_order(t, order);
@@ -110,13 +121,38 @@ void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, bo
     for (uint32_t k = 0; k < t->rank; k++) {
         p->across[k] = t->shape[k] == 0 ? 0 : (t->shape[k] - 1) / p->count[k] + 1;
         p->all *= p->across[k]; /* at most as many as elements */
+        p->order[k] = cut == SFT__CUT_MAPPED ? order[k] : k;
     }
+}
+
+bool sft__panel_begins_band(const sft__panels *p, const sft_tensor *t, uint64_t index,
+                            uint64_t *offset, uint64_t *size) {
+    const uint32_t slow = t->rank == 0 ? 0 : p->order[0];
+    const uint64_t of_band = t->rank == 0 ? 1 : p->all / p->across[slow];
+    uint64_t at = t->pieces[0].offset;
+    uint64_t last = at; /* the last element; inside the source, as the catalog's maker checked */
+
+    if (index % of_band != 0) {
+        return false;
+    }
+    for (uint32_t d = 0; d < t->rank; d++) {
+        const int64_t stride = t->pieces[0].strides[d];
+        const uint64_t first = d == slow ? index / of_band * p->count[d] : 0;
+        const uint64_t n =
+            d == slow && t->shape[d] - first > p->count[d] ? p->count[d] : t->shape[d] - first;
+        at += (uint64_t)(stride * (int64_t)(stride < 0 ? first + n - 1 : first));
+        last += (uint64_t)(stride * (int64_t)(stride < 0 ? first : first + n - 1));
+    }
+    *offset = at;
+    *size = last - at + t->dtype->block_bytes;
+    return true;
 }
 
 void sft__panel_at(const sft__panels *p, const sft_tensor *t, uint64_t index, sft__panel *panel) {
     uint32_t d = t->rank;
 
-    for (uint32_t k = t->rank; k-- > 0;) {
+    for (uint32_t at = t->rank; at-- > 0;) {
+        const uint32_t k = p->order[at];
         panel->start[k] = index % p->across[k] * p->count[k];
         index /= p->across[k];
         const uint64_t left = t->shape[k] - panel->start[k];
@@ -265,6 +301,7 @@ static sft_status strip_read(const sft_catalog *catalog, const sft_tensor *t, co
     o.slices = slices;
     o.slice_count = t->rank;
     o.dst_strides = dst_strides;
+    o.flags = room->mapped ? SFT_READ_BORROW : 0;
     SFT_TRY(sft_tensor_read(catalog, t, &o, room->strip, room->strip_bytes, err));
     turn(room->out, room->strip, b, unit);
     return SFT_OK;

@@ -338,8 +338,16 @@ void sft__map_advise(const void *map, uint64_t map_size, uint64_t offset, uint64
         size = map_size - offset;
     }
     begin = offset - offset % (uint64_t)page;
-    (void)posix_madvise((char *)map_address(map) + (size_t)begin, (size_t)(offset + size - begin),
-                        how);
+    char *at = (char *)map_address(map) + (size_t)begin;
+    size = offset + size - begin;
+#if defined(__linux__)
+    if (advice ==
+        SFT_ADVICE_UNMAP) { /* glibc's posix_madvise does nothing where data could be lost */
+        (void)madvise(at, (size_t)size, MADV_DONTNEED);
+        return;
+    }
+#endif
+    (void)posix_madvise(at, (size_t)size, how);
 }
 #else
 typedef int sft__platform_posix_empty;

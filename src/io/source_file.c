@@ -79,7 +79,9 @@ static void file_advise(void *self, uint64_t offset, uint64_t size, sft_advice a
     if (map != NULL) {
         sft__map_advise(map, f->size, offset, size, advice);
     }
-    sft__file_advise(f->file, offset, size, advice);
+    if (advice != SFT_ADVICE_UNMAP) {
+        sft__file_advise(f->file, offset, size, advice);
+    }
 }
 
 static int file_descriptor(void *self) {

@@ -94,8 +94,35 @@ static void unmake(made *m) {
     free(m->want);
 }
 
+/* Each panel's elements lie in the bytes of its band, and bands follow each other in the source. */
+static void check_bands(const made *m, const sft__panels *panels) {
+    const sft_tensor *t = m->tensor;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t bands = 0;
+
+    for (uint64_t i = 0; i < panels->all && panels->cut == SFT__CUT_MAPPED; i++) {
+        const uint64_t before = begin;
+        uint64_t size = 0;
+        uint64_t first = t->pieces[0].offset;
+        uint64_t last = first;
+        sft__panel panel;
+        if (sft__panel_begins_band(panels, t, i, &begin, &size)) {
+            end = begin + size;
+            assert_true(bands++ == 0 || begin > before);
+        }
+        sft__panel_at(panels, t, i, &panel);
+        for (uint32_t d = 0; d < t->rank; d++) {
+            first += panel.start[d] * (uint64_t)m->strides[d];
+            last += (panel.start[d] + panel.count[d] - 1) * (uint64_t)m->strides[d];
+        }
+        assert_true(first >= begin && last + t->dtype->block_bytes <= end);
+    }
+    assert_true(panels->cut != SFT__CUT_MAPPED || bands > 0 || panels->all == 0);
+}
+
 /* All panels, put together by their runs. */
-static void check(const made *m, uint64_t capacity, bool stretches) {
+static void check(const made *m, uint64_t capacity, sft__cut cut) {
     static uint8_t strip[STRIP];
     const uint32_t unit = m->tensor->dtype->block_bytes;
     uint8_t *out = malloc((size_t)capacity);
@@ -107,9 +134,10 @@ static void check(const made *m, uint64_t capacity, bool stretches) {
     sft_error err;
 
     assert_true(out != NULL && got != NULL && times != NULL);
-    sft__panels_plan(&panels, m->tensor, capacity, stretches);
+    sft__panels_plan(&panels, m->tensor, capacity, cut);
+    check_bands(m, &panels);
     for (uint64_t i = 0; i < panels.all; i++) {
-        const sft__turn_room room = {out, strip, sizeof strip};
+        const sft__turn_room room = {out, strip, sizeof strip, cut == SFT__CUT_MAPPED};
         sft__panel_at(&panels, m->tensor, i, &panel);
         assert_true(panel.run * panel.runs * unit <= capacity);
         assert_int_equal(sft__panel_read(m->catalog, m->tensor, &panel, &room, &err), SFT_OK);
@@ -120,7 +148,7 @@ static void check(const made *m, uint64_t capacity, bool stretches) {
             for (uint64_t e = 0; e < panel.run; e++) {
                 times[at + e]++;
             }
-            if (stretches) {
+            if (cut == SFT__CUT_STRETCHES) {
                 assert_int_equal(at, next);
                 assert_int_equal(panel.runs, 1);
                 next += panel.run;
@@ -151,9 +179,11 @@ static void panels_of_all_orders(void **state) {
             m.shape[d] = 1 + rnd(rank < 3 ? 400 : rank < 4 ? 40 : 12);
         }
         make(&m, unit, rank, order, rnd(2) * rnd(20), rank > 0 && rnd(4) == 0 ? rnd(rank) : RANK);
-        check(&m, (uint64_t)unit * (1 + rnd(3000)), false);
-        check(&m, (uint64_t)unit * (1 + rnd(3000)), true);
-        check(&m, ROOM, false);
+        check(&m, (uint64_t)unit * (1 + rnd(3000)), SFT__CUT_READ);
+        check(&m, (uint64_t)unit * (1 + rnd(3000)), SFT__CUT_MAPPED);
+        check(&m, (uint64_t)unit * (1 + rnd(3000)), SFT__CUT_STRETCHES);
+        check(&m, ROOM, SFT__CUT_READ);
+        check(&m, ROOM, SFT__CUT_MAPPED);
         unmake(&m);
     }
 }
@@ -170,9 +200,10 @@ static void panels_of_large_planes(void **state) {
             m.shape[1] = k & 2 ? 2048 : 2111;
             make(&m, unit, 2, order, k == 3 ? 5 : 0, RANK);
             assert_true(sft__is_turned(m.tensor));
-            check(&m, 1 << 20, false);
-            check(&m, 100000, false);
-            check(&m, 200000, true);
+            check(&m, 1 << 20, SFT__CUT_READ);
+            check(&m, 100000, SFT__CUT_READ);
+            check(&m, 100000, SFT__CUT_MAPPED);
+            check(&m, 200000, SFT__CUT_STRETCHES);
             unmake(&m);
         }
     }
@@ -189,11 +220,38 @@ static void runs_are_long_on_both_sides(void **state) {
     sft__panels panels;
     sft__panel panel;
 
-    sft__panels_plan(&panels, &t, 20 << 20, false);
+    sft__panels_plan(&panels, &t, 20 << 20, SFT__CUT_READ);
     sft__panel_at(&panels, &t, 0, &panel);
     assert_int_equal(panel.count[1], SIDE); /* rows of 32 KiB are whole */
     assert_int_equal(panel.runs, 1);
     assert_true(panel.count[0] * 4 >= 2048 && panel.count[0] * panel.count[1] * 4 <= 20 << 20);
+}
+
+/* From a mapping only what is written must be in long runs: here half of a row, whose other half is
+ * the second band. */
+static void rows_are_long_when_mapped(void **state) {
+    (void)state;
+    enum { ROWS = 1024, COLUMNS = 40000 };
+    const uint64_t shape[2] = {ROWS, COLUMNS};
+    const int64_t strides[2] = {1, ROWS};
+    const sft_piece piece = {.offset = 7, .strides = strides};
+    const sft_tensor t = {
+        .dtype = dtype_of(1), .shape = shape, .pieces = &piece, .rank = 2, .piece_count = 1};
+    uint64_t offset;
+    uint64_t size;
+    sft__panels panels;
+
+    sft__panels_plan(&panels, &t, 6 << 20, SFT__CUT_MAPPED);
+    assert_int_equal(panels.across[1], 2);
+    assert_true(panels.count[1] >= 20000 && panels.count[0] >= 256);
+    for (uint64_t i = 0; i < panels.all; i++) {
+        const bool begins = sft__panel_begins_band(&panels, &t, i, &offset, &size);
+        assert_int_equal(begins, i == 0 || i == panels.across[0]);
+        if (begins) {
+            assert_int_equal(offset, 7 + (i == 0 ? 0 : panels.count[1] * ROWS));
+            assert_int_equal(size, (i == 0 ? panels.count[1] : COLUMNS - panels.count[1]) * ROWS);
+        }
+    }
 }
 
 static void order_is_told(void **state) {
@@ -216,6 +274,7 @@ static void order_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(panels_of_all_orders), cmocka_unit_test(panels_of_large_planes),
-        cmocka_unit_test(runs_are_long_on_both_sides), cmocka_unit_test(order_is_told)};
+        cmocka_unit_test(runs_are_long_on_both_sides), cmocka_unit_test(rows_are_long_when_mapped),
+        cmocka_unit_test(order_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 element, with sides that are no multiples of anything: converted, cast and exported, against element by element.
 Standard library only."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +30,31 @@ def turned(data, size, rows, columns):
         for row in range(rows):
             out[row * columns * size + byte : (row + 1) * columns * size : size] = data[row * size + byte :: rows * size]
     return bytes(out)
+
+
+def cut_meanwhile(tool, tmp):
+    """A file that is cut short while it is mapped: an error, no signal, and nothing is left behind."""
+    source, target = tmp / "cut.npy", tmp / "cut" / "out.safetensors"
+    target.parent.mkdir()
+    head = npy("|u1", (16384, 16384), True, b"")
+    for _ in range(20):
+        source.write_bytes(head)
+        os.truncate(source, len(head) + (1 << 28))
+        command = [tool, "convert", source, "-o", target, "-q", "--no-sync", "-j", "1"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+            while run.poll() is None:
+                with contextlib.suppress(OSError):
+                    if str(source) in pathlib.Path(f"/proc/{run.pid}/maps").read_text():
+                        break
+            os.truncate(source, len(head) + 4096)
+            said = run.stderr.read()
+        if run.returncode == 0:  # it was faster
+            target.unlink()
+            continue
+        assert run.returncode == 3 and "cut short" in said, (run.returncode, said)
+        assert list(target.parent.iterdir()) == []
+        return
+    raise AssertionError("20 conversions ended before their file was cut")
 
 
 def main():
@@ -70,7 +96,9 @@ def main():
         with zipfile.ZipFile(tmp / "out.npz") as z:
             for key, expected in want.items():
                 assert z.read(f"{key}.npy").endswith(expected), key
-    print("arrays of 4 sizes, turned and plain, 5 ways")
+        if os.path.exists("/proc/self/maps"):
+            cut_meanwhile(tool, tmp)
+    print("arrays of 4 sizes, turned and plain, 5 ways; one cut short meanwhile")
 
 
 if __name__ == "__main__":
