@@ -23,6 +23,8 @@ bool sft__paddle_is_dict(const sft__torch *t, uint32_t id) {
 
 /* ---------------------------------------------------------------- slices */
 
+enum { LOOKED_MAX = 1 << 26 };
+
 static sft_status take_slice(sft__torch *t, uint32_t dict, uint32_t name, sft__run *run,
                              const sft_dtype **dtype, sft_error *err) {
     const sft__pk_node *n = sft__pk_at(t->p, name);
@@ -49,8 +51,9 @@ static sft_status take_slice(sft__torch *t, uint32_t dict, uint32_t name, sft__r
     return SFT_OK;
 }
 
+/* looked: entries of the dict that were looked at for names of slices; Paddle cuts at 1 GiB. */
 static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_node *key,
-                                 uint32_t value, sft_error *err) {
+                                 uint32_t value, uint64_t *looked, sft_error *err) {
     const uint32_t list = sft__pk_get(t->p, value, "slices");
     const sft__pk_node *slices = sft__pk_at(t->p, list);
     const sft_dtype *dtype = NULL;
@@ -64,6 +67,10 @@ static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_nod
     if (slices->type != SFT__PK_LIST || slices->count == 0 || key->type != SFT__PK_STR ||
         sft__utf8_valid(key->u.text, key->count) != key->count) {
         return bad(err, "a parameter without a name or slices");
+    }
+    *looked += (uint64_t)slices->count * sft__pk_at(t->p, dict)->count;
+    if (*looked > LOOKED_MAX) {
+        return sft__fail(err, SFT_E_LIMIT, "paddle-slices: more slices than a model is cut into");
     }
     SFT_TRY(sft__torch_numbers(t, sft__pk_get(t->p, value, "OriginShape"), "shape", &shape,
                                &tensor.rank, err));
@@ -79,6 +86,7 @@ static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_nod
 }
 
 sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err) {
+    uint64_t looked = 0; /* at most LOOKED_MAX before a product of two uint32_t is added */
     uint32_t key;
     uint32_t value;
 
@@ -98,7 +106,7 @@ sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err) {
         if (sft__pk_at(t->p, value)->type != SFT__PK_DICT) {
             return bad(err, "a parameter in slices is not described");
         }
-        SFT_TRY(take_parameter(t, dict, sft__pk_at(t->p, key), value, err));
+        SFT_TRY(take_parameter(t, dict, sft__pk_at(t->p, key), value, &looked, err));
     }
     return SFT_OK;
 }

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "import/torch.h"
 
-enum { NEST_MAX = 16 };
+enum { NEST_MAX = 16, METADATA_MAX = 256 };
 
 static sft_status bad(sft_error *err, const char *rule, const char *text) {
     return sft__fail(err, SFT_E_SCHEMA, "%s: %s", rule, text);
@@ -226,6 +226,16 @@ static bool flag_of(const sft__torch *t, uint32_t dict, const char *key) {
     return n->type == SFT__PK_BOOL && n->u.integer != 0;
 }
 
+/* Looked through for every tensor, which may all share it: PyTorch's has one entry per flag. */
+static sft_status eval_metadata(const sft__torch *t, uint32_t dict, sft__view *v, sft_error *err) {
+    if (node(t, dict)->type == SFT__PK_DICT && node(t, dict)->count > METADATA_MAX) {
+        return bad(err, "torch-view", "more flags than a tensor has");
+    }
+    v->conjugate = flag_of(t, dict, "conj");
+    v->negative = flag_of(t, dict, "neg");
+    return SFT_OK;
+}
+
 static sft_status eval_tensor(sft__torch *t, const sft__pk_node *call, uint32_t known, sft__view *v,
                               sft_error *err) {
     const sft_dtype *dtype = NULL;
@@ -241,11 +251,8 @@ static sft_status eval_tensor(sft__torch *t, const sft__pk_node *call, uint32_t 
         metadata = 7;
     }
     SFT_TRY(view_of(t, call, dtype, v, err));
-    if (known != SFT__G_REBUILD_TENSOR) {
-        v->conjugate = flag_of(t, arg(t, call, metadata), "conj");
-        v->negative = flag_of(t, arg(t, call, metadata), "neg");
-    }
-    return SFT_OK;
+    return known == SFT__G_REBUILD_TENSOR ? SFT_OK
+                                          : eval_metadata(t, arg(t, call, metadata), v, err);
 }
 
 /* ---------------------------------------------------------------- which call is it */

@@ -431,9 +431,10 @@ static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
 }
 
 static sft_status put_value(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    if (++k->w->visits > SFT__TREE_VISITS_MAX || k->w->json.len > TEXT_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "pickle-expansion: the tree unfolds to more than %s",
-                         k->w->json.len > TEXT_MAX ? "64 MiB of text" : "8,388,608 objects");
+    SFT_TRY(sft__tree_visit(k->w, err));
+    if (k->w->json.len > TEXT_MAX) {
+        return sft__fail(err, SFT_E_LIMIT,
+                         "pickle-expansion: the tree unfolds to more than 64 MiB of text");
     }
     if (sft__torch_is_tensor(k->w->t, id)) {
         return put_tensor(k, id, len, err);

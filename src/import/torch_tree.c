@@ -23,12 +23,22 @@ static sft__pk_node *node(const walk *w, uint32_t id) {
     return sft__pk_at(w->t->p, id);
 }
 
+/* Visits: one for so many bytes of the memory limit (8 million by default), and for every object of
+ * the file. What is told of a tensor that is left out costs as much as so many of them. */
+enum { VISIT_BYTES = 24, VISITS_EACH = 8, VISITS_TOLD = 32 };
+
+sft_status sft__tree_visit(walk *w, sft_error *err) {
+    const uint64_t most = w->t->job->options.memory_bytes / VISIT_BYTES +
+                          VISITS_EACH * (uint64_t)w->t->p->count;
+
+    return ++w->visits <= most
+               ? SFT_OK
+               : sft__fail(err, SFT_E_LIMIT,
+                           "pickle-expansion: the tree unfolds to more than %llu objects",
+                           (unsigned long long)most);
+}
+
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    if (++w->visits > SFT__TREE_VISITS_MAX) {
-        return sft__fail(err, SFT_E_LIMIT,
-                         "pickle-expansion: the tree unfolds to more than %d objects",
-                         (int)SFT__TREE_VISITS_MAX);
-    }
     if (!sft__grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1, sizeof *w->stack)) {
         return sft__fail_nomem(err, w->depth * sizeof *w->stack);
     }
@@ -99,7 +109,7 @@ static sft_status find_holders(walk *w, uint32_t root, sft_error *err) {
         }
         if (next_child(w, s, &key, &child)) {
             sft__pk_node *c = node(w, child);
-            if (c->colour == WHITE) {
+            if (c->colour == WHITE) { /* each node once */
                 c->colour = GREY;
                 SFT_TRY(enter(w, child, 0, err));
             } else {
@@ -222,6 +232,7 @@ sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) 
         }
         return status;
     }
+    w->visits += count == 0 ? VISITS_TOLD : 0;
     for (size_t i = 0; i < count; i++) {
         const size_t more = strlen(parts[i].suffix);
         SFT_TRY(sft__tree_name(w, len, parts[i].suffix, more, err));
@@ -237,12 +248,14 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     uint32_t len;
     bool good;
 
+    SFT_TRY(sft__tree_visit(w, err));
     if (c->extra == 0) {
         w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
         return SFT_OK;
     }
     SFT_TRY(child_name(w, &s, key, s.name_len, &len, &good, err));
     if (!good) {
+        w->visits += VISITS_TOLD;
         return SFT_OK;
     }
     if (sft__torch_is_tensor(w->t, child)) {
@@ -253,6 +266,7 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return status;
     }
     if (c->colour == ON_PATH) {
+        w->visits += VISITS_TOLD;
         return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
                                   err, "pickle-cycle: a container that holds itself");
     }

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "import/torch.h"
 
-enum { SFT__TREE_NAME_MAX = 65536, SFT__TREE_VISITS_MAX = 8 << 20 };
+enum { SFT__TREE_NAME_MAX = 65536 };
 
 /* node.colour while searching */
 enum { WHITE = 0, GREY = 1, BLACK = 2, ON_PATH = 3 };
@@ -46,6 +46,10 @@ typedef struct walk {
     size_t mention_count;
     size_t mention_room;
 } walk;
+
+/* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes mention
+ * the same ones billions of times. SFT_E_LIMIT: more than any file says by itself. */
+sft_status sft__tree_visit(walk *w, sft_error *err);
 
 /* Text at place `at` of the walk's name. */
 sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err);

@@ -305,6 +305,19 @@ def pickles():
     nested = b"\x80\x02" + b"".join(b"](" + (b"h" + bytes([i - 1])) * 10 + b"eq" + bytes([i]) if i else
                                     b"](" + tensor() * 10 + b"eq\x00" for i in range(12))
     torch_pkl("billion laughs of tensors", nested[:2] + b"(" + nested[2:] + b"l.", U, "memory")
+    meta = b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(K\x01K\x02K\x03\x89tR"
+    doubled = b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(1, 25))
+    thousand = b"](" + meta + b"q\x00" + b"h\x00" * 1000 + b"e"
+    for name, args in (("", ()), (", left out", ("--allow-opaque",))):
+        torch_pkl("billions of meta tensors" + name, b"\x80\x02" + thousand + doubled + b".", U,
+                  "pickle-expansion" if args else "meta device", *args)
+        keys = b"}(N" + tensor() + b"K\x01" + tensor() + b"u"
+        torch_pkl("billions of keys that are no text" + name, b"\x80\x02" + keys + doubled + b".", U,
+                  "pickle-expansion" if args else "torch-name", *args)
+    torch_pkl("200,000 meta tensors", b"\x80\x02](" + meta * 200000 + b"e.", H, None, "--allow-opaque")
+    flags = b"}(" + b"".join(text("%05d" % i) + b"\x89" for i in range(100000)) + b"uq\x01"
+    torch_pkl("50,000 tensors share 100,000 flags",
+              b"\x80\x02](" + tensor(more=flags) + tensor(more=b"h\x01") * 50000 + b"e.", U, "torch-view")
     torch_pkl("list that holds itself", b"\x80\x02]q\x00(h\x00" + tensor() + b"e.", H, "pickle-cycle")
     torch_pkl("dict that holds itself", b"\x80\x02}q\x00(" + text("w") + tensor() + text("x") + b"h\x00u.", H,
               "pickle-cycle")
