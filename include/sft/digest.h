@@ -33,6 +33,10 @@ SFT_API void sft_sha256_init(sft_sha256 *s);
 SFT_API void sft_sha256_update(sft_sha256 *s, const void *data, size_t size);
 SFT_API void sft_sha256_final(sft_sha256 *s, uint8_t digest[32]); /* init before using it again */
 
+/* The description's CRC32C with one more tensor: of the tensors in byte order of their names, one after the
+ * other, beginning with crc = 0. For programs that record digests themselves. Pure, thread-safe. */
+SFT_API uint32_t sft_digest_describe(uint32_t crc, const sft_tensor *tensor);
+
 typedef struct sft_verify_options {
     size_t struct_size;
     const sft_allocator *allocator;

@@ -53,3 +53,11 @@ void sft__buf_u64(sft__buf *b, uint64_t v) {
     } while (v != 0);
     sft__buf_add(b, digits + at, sizeof digits - at);
 }
+
+void sft__hex(char *dst, const uint8_t *bytes, size_t count) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        dst[2 * i] = digits[bytes[i] >> 4];
+        dst[2 * i + 1] = digits[bytes[i] & 15];
+    }
+}

@@ -24,4 +24,7 @@ void sft__buf_text(sft__buf *b, const char *text);
 void sft__buf_fill(sft__buf *b, char c, size_t count);
 void sft__buf_u64(sft__buf *b, uint64_t v); /* decimal */
 
+/* 2 * count lower-case hexadecimal digits, not terminated. */
+void sft__hex(char *dst, const uint8_t *bytes, size_t count);
+
 #endif

@@ -173,25 +173,6 @@ static int by_name(const void *a, const void *b) {
     return c != 0 ? c : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
 }
 
-static uint32_t add_number(uint32_t crc, uint64_t v) {
-    uint8_t bytes[8];
-    for (unsigned i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(v >> 8 * i);
-    }
-    return sft_crc32c(crc, bytes, sizeof bytes);
-}
-
-/* See <sft/digest.h>. */
-static uint32_t add_description(uint32_t crc, const sft_tensor *t) {
-    crc = sft_crc32c(add_number(crc, t->name_len), t->name, t->name_len);
-    crc = sft_crc32c(crc, t->dtype->name, strlen(t->dtype->name) + 1);
-    crc = add_number(crc, t->rank);
-    for (uint32_t d = 0; d < t->rank; d++) {
-        crc = add_number(crc, t->shape[d]);
-    }
-    return crc;
-}
-
 /* The tensors of a file of the window in byte order of names, each with its CRC32C. */
 static void collect(const window *w, size_t k, named *list) {
     const sft__job_file *const f = &w->r->job->files[w->files[k]];
@@ -219,7 +200,7 @@ static sft_status make_values(const window *w, size_t k, sft__buf *out, size_t *
     }
     collect(w, k, list);
     for (size_t i = 0; i < count; i++) {
-        description = add_description(description, list[i].tensor);
+        description = sft_digest_describe(description, list[i].tensor);
     }
     sft__journal_crc(out, description);
     for (size_t i = 0; i < count; i++) {

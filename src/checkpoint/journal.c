@@ -12,9 +12,9 @@ static const char unknown[] = "--------";
 /* ---------------------------------------------------------------- writing */
 
 void sft__journal_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
-    static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < count; i++) {
-        const char pair[2] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
+        char pair[2];
+        sft__hex(pair, &bytes[i], 1);
         sft__buf_add(out, pair, 2);
     }
 }

@@ -11,8 +11,6 @@
 /* ---------------------------------------------------------------- writing */
 
 static void put_string(sft__buf *b, const char *text, size_t len) {
-    static const char hex[] = "0123456789abcdef";
-
     sft__buf_text(b, "\"");
     for (size_t i = 0; i < len; i++) {
         const uint8_t ch = (uint8_t)text[i];
@@ -20,8 +18,10 @@ static void put_string(sft__buf *b, const char *text, size_t len) {
             sft__buf_text(b, "\\");
             sft__buf_add(b, &text[i], 1);
         } else if (ch < 0x20) {
-            const char escape[6] = {'\\', 'u', '0', '0', hex[ch >> 4], hex[ch & 15]};
-            sft__buf_add(b, escape, sizeof escape);
+            char digits[2];
+            sft__hex(digits, &ch, 1);
+            sft__buf_text(b, "\\u00");
+            sft__buf_add(b, digits, sizeof digits);
         } else {
             sft__buf_add(b, &text[i], 1);
         }

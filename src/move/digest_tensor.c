@@ -142,6 +142,11 @@ void sft__feed_sha(void *ctx, const void *data, size_t size) {
 
 /* ---------------------------------------------------------------- public */
 
+uint32_t sft_digest_describe(uint32_t crc, const sft_tensor *tensor) {
+    sft__describe(tensor, sft__feed_crc, &crc);
+    return crc;
+}
+
 sft_status sft_tensor_digest(const sft_catalog *catalog, const sft_tensor *tensor,
                              uint8_t sha256[32], uint32_t *crc32c, const sft_control *control,
                              sft_error *err) {

@@ -370,7 +370,7 @@ static void renew_digest(editor *e, const sft__header_map *map, const char *key,
     size_t len;
     if (sft__header_map_value(map, e->text, key, &begin, &len) &&
         len == 8 + e->header.tensor_count * digits) {
-        sft__put_hex(e->text + begin + 8 + rank * digits, digest, size);
+        sft__hex(e->text + begin + 8 + rank * digits, digest, size);
         e->renewed = true;
     }
 }

@@ -54,8 +54,8 @@ static const char *on_digest(places *w, const sft__json_str *key, const char *va
     }
     end = sft__json_read(&w->json, value, &hex);
     if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
-        sft__put_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
-                hex.len / 2);
+        sft__hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
+                 hex.len / 2);
     }
     return end;
 }

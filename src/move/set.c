@@ -166,18 +166,10 @@ sft_status sft__set_layout(sft__set *set, sft_error *err) {
 
 /* ---------------------------------------------------------------- digests into text */
 
-void sft__put_hex(char *dst, const uint8_t *bytes, size_t count) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        dst[2 * i] = digits[bytes[i] >> 4];
-        dst[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
-
 static void put_hex32(char *dst, uint32_t v) {
     const uint8_t bytes[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
                               (uint8_t)v};
-    sft__put_hex(dst, bytes, 4);
+    sft__hex(dst, bytes, 4);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -276,7 +268,7 @@ sft_status sft__set_seal(sft__set *set, sft_error *err) {
             put_hex32(crc_at + CRC_DIGITS * (i + 1), set->crc[index]);
         }
         if (sha_at != NULL) {
-            sft__put_hex(sha_at + CRC_DIGITS + SHA_DIGITS * i, set->sha[index], 32);
+            sft__hex(sha_at + CRC_DIGITS + SHA_DIGITS * i, set->sha[index], 32);
         }
     }
     sft__free(set->allocator, sorted, set->count * sizeof *sorted);
@@ -303,7 +295,7 @@ sft_status sft__set_sidecar(const sft__set *set, const char *file_name, sft__buf
             sft__buf_text(out, set->sha != NULL ? "\"," : "\"");
         }
         if (set->sha != NULL) {
-            sft__put_hex(hex, set->sha[index], 32);
+            sft__hex(hex, set->sha[index], 32);
             sft__buf_text(out, "\"sha256\":\"");
             sft__buf_add(out, hex, SHA_DIGITS);
             sft__buf_text(out, "\"");

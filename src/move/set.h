@@ -33,9 +33,6 @@ typedef struct sft__set {
     uint8_t (*sha)[32];   /* the same */
 } sft__set;
 
-/* 2 * count lower-case digits, not terminated. */
-void sft__put_hex(char *dst, const uint8_t *bytes, size_t count);
-
 /* The block for these options. */
 size_t sft__set_digest_block(const sft__set *set);
 

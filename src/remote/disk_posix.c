@@ -151,7 +151,6 @@ void sft__disk_close(sft__disk *d) {
 
 /* False: nothing tells this version of the file from another. */
 static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
-    static const char hex[] = "0123456789abcdef";
     const char *version = object->etag[0] != '\0' ? object->etag : object->modified;
     const uint64_t size = object->size;
     uint8_t digest[32];
@@ -162,10 +161,7 @@ static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
     sft_sha256_update(&s, version, strlen(version) + 1);
     sft_sha256_update(&s, &size, sizeof size);
     sft_sha256_final(&s, digest);
-    for (size_t i = 0; i < 32; i++) {
-        name[2 * i] = hex[digest[i] >> 4];
-        name[2 * i + 1] = hex[digest[i] & 15];
-    }
+    sft__hex(name, digest, sizeof digest);
     name[NAME_LEN] = '\0';
     return version[0] != '\0';
 }
