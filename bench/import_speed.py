@@ -14,6 +14,7 @@ Needs numpy and torch (scripts/venv.sh) for most rows, h5py (bench/peers.sh) for
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -314,6 +315,20 @@ def by_two_threads(source: Path, target: Path, size: int) -> None:
         other.join()
 
 
+def own_peak(command: list[str]) -> int:
+    """Peak of a command's own memory in bytes: without the pages of files that it maps, which are the system's cache.
+    Looked at every two milliseconds, so not in the run that is timed."""
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with contextlib.suppress(OSError):
+                for text in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+                    if text.startswith("RssAnon:"):
+                        peak = max(peak, int(text.split()[1]) << 10)
+            time.sleep(0.002)
+    return peak
+
+
 BEST = {"cp": by_cp, "copy_file_range": by_copy_file_range, "two threads": by_two_threads}
 
 
@@ -344,6 +359,8 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
             copied.unlink()
     result = {"row": row.name, "bytes": moved, "seconds": ours, "peak_bytes": max(peaks), "best": best,
               "target": row.target}
+    result["own_peak_bytes"] = own_peak([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
+    target.unlink()
     lowest = min(statistics.median(b) for b in best.values())
     result["of_best"] = lowest / statistics.median(ours)
     if row.peer is not None:
@@ -383,7 +400,8 @@ def line(result: dict) -> str:
     rate = result["bytes"] / seconds / 1e9
     verdict = "" if result["target"] == 0 else "met" if result["of_best"] >= result["target"] else "MISSED"
     text = (f"{result['row']:24} {rate:6.2f} GB/s {result['of_best']:5.2f} of best"
-            f" (at least {result['target']}: {verdict}), peak {result['peak_bytes'] / 2**20:.0f} MiB")
+            f" (at least {result['target']}: {verdict}), peak {result['peak_bytes'] / 2**20:.0f} MiB,"
+            f" without mapped files {result['own_peak_bytes'] / 2**20:.0f}")
     if "times_peer" in result:
         text += (f"; {result['times_peer']:.1f} times torch.load + save_file, which take"
                  f" {result['peer_peak_bytes'] / 2**20:.0f} MiB")

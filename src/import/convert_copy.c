@@ -24,6 +24,7 @@ typedef struct unit {
     size_t item;
     uint64_t first; /* element; of a turned tensor: number of the panel */
     uint64_t count; /* elements */
+    bool mapped;    /* of a turned tensor: found out once, for panels are cut by it */
 } unit;
 
 /* What a worker has: two blocks, and a panel if anything is turned. */
@@ -224,10 +225,9 @@ static bool is_mapped(const copying *k, const sft_import_item *item) {
 }
 
 /* How a turned item is cut; enough panels for all workers. */
-static void plan(const copying *k, const sft_import_item *item, sft__panels *panels) {
+static void plan(const copying *k, const sft_import_item *item, bool mapped, sft__panels *panels) {
     const uint64_t bytes = elements_of(item->tensor) * item->tensor->dtype->block_bytes;
     const uint64_t share = bytes / sft_pool_threads(k->c->write.pool) + 1;
-    const bool mapped = !k->in_order && is_mapped(k, item);
     uint64_t most = share > PANEL_MIN ? share : PANEL_MIN;
 
     most = mapped && most > PANEL_MAPPED ? PANEL_MAPPED : most;
@@ -267,7 +267,7 @@ static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) 
     sft__panels panels;
     sft__panel panel;
 
-    plan(k, item, &panels);
+    plan(k, item, u->mapped, &panels);
     here.mapped = panels.cut == SFT__CUT_MAPPED;
     next_band(k, item, &panels, u->first);
     sft__panel_at(&panels, item->tensor, u->first, &panel);
@@ -362,13 +362,14 @@ static sft_status add_unit(copying *k, unit u, sft_error *err) {
 
 static sft_status cut_turned(copying *k, size_t i, sft_error *err) {
     const sft_import_item *item = &k->c->items[i];
+    const bool mapped = !k->in_order && is_mapped(k, item);
     sft__panels panels;
     sft__panel panel;
 
-    plan(k, item, &panels);
+    plan(k, item, mapped, &panels);
     for (uint64_t n = 0; n < panels.all; n++) {
         sft__panel_at(&panels, item->tensor, n, &panel);
-        SFT_TRY(add_unit(k, (unit){i, n, panel.run * panel.runs}, err));
+        SFT_TRY(add_unit(k, (unit){i, n, panel.run * panel.runs, mapped}, err));
     }
     return SFT_OK;
 }
@@ -387,7 +388,7 @@ static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
         for (uint64_t at = 0; at < all;) {
             const uint64_t most = whole ? all : step(k, i, at, UNIT);
             const uint64_t n = all - at < most ? all - at : most;
-            SFT_TRY(add_unit(k, (unit){i, at, n}, err));
+            SFT_TRY(add_unit(k, (unit){i, at, n, false}, err));
             at += n;
         }
     }
