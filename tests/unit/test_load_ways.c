@@ -38,6 +38,10 @@ long syscall(long number, ...) {
         errno = number == 425 ? EPERM : EACCES;
         return -1;
     }
+    if (real == NULL) { /* linked statically, as for foreign processors: a system without io_uring */
+        errno = ENOSYS;
+        return -1;
+    }
     return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
