@@ -44,6 +44,9 @@ static sft_status run(sft__load *w, sft_error *err) {
         return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
     sft_pool_run(w->options->pool, w->job_count, sft__load_job_run, w);
+    if (w->unseen != NULL) {
+        sft_pool_run(w->options->pool, sft_pool_threads(w->options->pool), sft__load_unseen_run, w);
+    }
     sft__load_buffers_free(w);
     sft__mutex_reset(&w->lock);
     SFT_TRY(sft__watch_end(&w->watch, err));

@@ -113,7 +113,8 @@ typedef enum sft__load_kind {
 } sft__load_kind;
 
 typedef struct sft__load_job {
-    uint64_t offset; /* in the source */
+    struct sft__load_job *next; /* in the list of those unseen */
+    uint64_t offset;            /* in the source */
     uint64_t size;
     uint64_t at; /* BULK: in the arena's run */
     size_t part;
@@ -139,7 +140,9 @@ typedef struct sft__load {
     uint8_t *base;
     sft__watch watch;
     atomic_flag touched;    /* somebody sees to it that the run has its pages */
-    sft__load_buffer *idle; /* under lock */
+    sft__load_buffer *idle; /* under lock, as what follows */
+    sft__load_job *unseen;  /* read, but digests and counts are not taken yet */
+    uint32_t reading;       /* threads that do, of such jobs */
     sft__mutex lock;
 } sft__load;
 
@@ -165,6 +168,8 @@ uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t by
 sft_status sft__load_plan(sft__load *w, sft_error *err);
 /* Job `index` of the sft__load ctx, for sft_pool_run. base and watch are set. */
 void sft__load_job_run(void *ctx, size_t index);
+/* What jobs left unseen, once all are done; ctx as there. */
+void sft__load_unseen_run(void *ctx, size_t index);
 void sft__load_buffers_free(sft__load *w);
 
 /* Decides what is to be learned; *recorded: one per tensor, the caller's to free, or NULL. */

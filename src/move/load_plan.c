@@ -64,7 +64,7 @@ static sft_status push_range(sft__load *w, uint32_t source, uint64_t offset, uin
     while (size > 0) {
         const uint64_t step = SFT__LOAD_JOB - at % SFT__LOAD_JOB;
         const uint64_t n = size < step || whole ? size : step;
-        const sft__load_job job = {offset, n, at, 0, 0, source, SFT__LOAD_BULK, 1};
+        const sft__load_job job = {NULL, offset, n, at, 0, 0, source, SFT__LOAD_BULK, 1};
         SFT_TRY(push_job(w, &job, err));
         offset += n;
         at += n;
@@ -222,7 +222,7 @@ static sft_status plan_parts(planner *p, size_t index, const sft_tensor *t, sft_
     const bool copy = sft__load_kernel(w->options, t, slot->dtype) == SFT_KERNEL_COPY;
     const sft__load_fact *fact = w->loaded->facts != NULL ? &w->loaded->facts[index] : NULL;
     bool whole = fact != NULL && (fact->want & SFT_DIGEST_SHA256) != 0;
-    sft__load_job like = {0, 0, 0, 0, 0, t->pieces[0].source, SFT__LOAD_TENSOR, 1};
+    sft__load_job like = {NULL, 0, 0, 0, 0, 0, t->pieces[0].source, SFT__LOAD_TENSOR, 1};
 
     if (p->end != 0) {
         SFT_TRY(end_run(p, index, err));
@@ -245,7 +245,7 @@ static sft_status plan_borrow(planner *p, size_t index, const sft_tensor *t, sft
     sft__load *w = p->w;
     sft__load_slot *slot = &w->loaded->slots[index];
     const sft__load_fact *fact = w->loaded->facts != NULL ? &w->loaded->facts[index] : NULL;
-    const sft__load_job like = {0, 0, 0, 0, 0, 0, SFT__LOAD_MAPPED, 1};
+    const sft__load_job like = {NULL, 0, 0, 0, 0, 0, 0, SFT__LOAD_MAPPED, 1};
     const void *data;
     size_t size;
 

@@ -297,12 +297,54 @@ static void run_touch(sft__load *w, const sft__load_job *job) {
     }
 }
 
+/* Of jobs that were read and not looked at yet. A thread looks only while another one reads: all
+ * that wait for one disk come back together, and if all of them looked then, the disk would rest.
+ * The thread that reads alone while the run is touched leaves everything to that other one. */
+static void run_unseen(sft__load *w, bool last) {
+    sft_status status = SFT_OK;
+
+    sft__mutex_lock(&w->lock);
+    while (w->unseen != NULL && (last || w->reading != 0) && status == SFT_OK) {
+        const sft__load_job *job = w->unseen;
+        run_cursor c = {w, job, 0, {{0}, 0, {0}}};
+        w->unseen = job->next;
+        sft__mutex_unlock(&w->lock);
+        /* no kernel, so nothing can fail */
+        (void)run_feed(&c, job->offset, job->offset + job->size, w->base + (size_t)job->at, NULL);
+        status = sft__watch_add(&w->watch, job->size, NULL); /* seen again where it is told */
+        sft__mutex_lock(&w->lock);
+    }
+    w->reading += !last;
+    sft__mutex_unlock(&w->lock);
+}
+
+void sft__load_unseen_run(void *ctx, size_t index) {
+    (void)index;
+    run_unseen(ctx, true);
+}
+
+/* A job whose bytes are looked at later, maybe by another thread. */
+static sft_status run_later(sft__load *w, sft__load_job *job, sft_error *err) {
+    run_unseen(w, false);
+    const sft_status status =
+        read_range(w, job->source, job->offset, job->size, w->base + (size_t)job->at, err);
+    sft__mutex_lock(&w->lock);
+    w->reading--;
+    if (status == SFT_OK) {
+        job->next = w->unseen;
+        w->unseen = job;
+    }
+    sft__mutex_unlock(&w->lock);
+    return status;
+}
+
 static sft_status run_bulk(run_cursor *c, sft_error *err) {
     sft__load *w = c->w;
     const sft__load_job *job = c->job;
-    const bool ring = w->loaded->sources[job->source].choice.strategy == SFT_STRATEGY_URING;
+    const sft__load_source *s = &w->loaded->sources[job->source];
+    const bool ring = s->choice.strategy == SFT_STRATEGY_URING;
     uint64_t begin = 0;
-    const bool blocks = job->part_count != 0 && w->loaded->sources[job->source].direct < 0;
+    const bool blocks = job->part_count != 0 && s->direct < 0;
 
     run_touch(w, job);
     if (ring) {
@@ -314,6 +356,8 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
         if (status != SFT_OK) {
             return status;
         }
+    } else if (job->part_count != 0 && !blocks && sft_pool_threads(w->options->pool) > 1) {
+        return run_later(w, &w->jobs[job - w->jobs], err);
     }
     for (uint64_t at = begin; at < job->size;) {
         const uint64_t left = job->size - at;

@@ -16,8 +16,8 @@
 
 static unsigned long compared;
 
-/* io_uring as the system may answer: 0 as it is, 1 forbidden, 2 set up but never entered. From 1 on with
- * SFT_TEST_NO_URING=1: a checker of memory does not see what the kernel writes by that way. */
+/* io_uring as the system may answer: 0 as it is, 1 forbidden, 2 set up but never entered. From 1 on
+ * with SFT_TEST_NO_URING=1: a checker of memory does not see what the kernel writes by that way. */
 static int ring_answer;
 static int ring_least;
 
@@ -593,6 +593,95 @@ static void test_verify(void **state) {
     sft_pool_free(pool);
 }
 
+/* Bytes told, and how many are enough. */
+typedef struct told {
+    uint64_t done;
+    uint64_t enough;
+    bool back; /* fewer than before */
+} told;
+
+static int on_told(void *ctx, const sft_progress *progress) {
+    told *t = ctx;
+    t->back = t->back || progress->bytes_done < t->done;
+    t->done = progress->bytes_done;
+    return t->done >= t->enough;
+}
+
+/* Many jobs, few or many threads: whoever compares, all is compared, the first damaged tensor of
+ * the catalog is named, and the end can be asked for at any time. */
+static void test_verify_shared(void **state) {
+    enum { COUNT = 24, SIZE = 50001 };
+    static uint8_t data[COUNT][SIZE];
+    static const uint64_t shape = SIZE;
+    sft_save_tensor tensors[COUNT];
+    char path[1024], names[COUNT][2];
+    sft_pool *pools[3] = {NULL, NULL, NULL};
+    sft_write_options w;
+    sft_error err;
+    (void)state;
+    ok(sft_pool_create(&pools[1], 2, NULL, &err), &err);
+    ok(sft_pool_create(&pools[2], 8, NULL, &err), &err);
+    (void)snprintf(path, sizeof path, "%s", in_scratch("shared.safetensors"));
+    memset(tensors, 0, sizeof tensors);
+    for (size_t i = 0; i < COUNT; i++) {
+        rnd_fill(data[i], SIZE);
+        names[i][0] = (char)('a' + i);
+        tensors[i].name = names[i];
+        tensors[i].name_len = 1;
+        tensors[i].dtype = sft_dtype_get(SFT_U8);
+        tensors[i].shape = &shape;
+        tensors[i].rank = 1;
+        tensors[i].data = data[i];
+        tensors[i].nbytes = SIZE;
+    }
+    SFT_INIT(&w);
+    w.digests = SFT_DIGEST_CRC32C;
+    w.durability = SFT_DURABLE_NONE;
+    for (unsigned k = 0; k < 36; k++) {
+        told t = {0, UINT64_MAX, false};
+        const sft_control control = {sizeof control, on_told, &t};
+        sft_load_options o;
+        sft_catalog *c;
+        sft_loaded *l;
+        ok(sft_save(path, tensors, COUNT, NULL, 0, &w, &err), &err);
+        ok(sft_catalog_open(&c, path, NULL, &err), &err);
+        SFT_INIT(&o);
+        o.flags = SFT_LOAD_VERIFY;
+        o.pool = pools[k % 3];
+        o.strategy = (sft_strategy)(SFT_STRATEGY_READ + k / 3 % 3);
+        o.control = &control;
+        ok(sft_load(&l, c, &o, &err), &err);
+        assert_int_equal(sft_loaded_verified(l), COUNT);
+        assert_int_equal(t.done, (uint64_t)COUNT * SIZE);
+        assert_false(t.back);
+        for (size_t i = 0; i < COUNT; i++) {
+            const sft_tensor *tensor = sft_catalog_at(c, i);
+            sft_loaded_facts f;
+            sft_loaded_facts_get(l, tensor, &f);
+            assert_int_equal(f.crc32c, sft_crc32c(0, data[tensor->name[0] - 'a'], SIZE));
+        }
+        sft_loaded_free(l);
+        t = (told){0, (k + 1) * ((uint64_t)COUNT * SIZE / 36), false};
+        assert_int_equal(sft_load(&l, c, &o, &err), SFT_E_CANCELLED);
+        assert_null(l);
+        const size_t damaged[] = {19, 7 + k % 5, 13};
+        for (size_t i = 0; i < 3; i++) {
+            flip(path, sft_catalog_at(c, damaged[i])->pieces[0].offset + k * 1000);
+        }
+        t = (told){0, UINT64_MAX, false};
+        assert_int_equal(sft_load(&l, c, &o, &err), SFT_E_MISMATCH);
+        assert_string_equal(err.tensor, sft_catalog_at(c, damaged[1])->name);
+        /* what cannot be read is said, not what differs */
+        assert_int_equal(truncate(path, (off_t)sft_catalog_at(c, 20)->pieces[0].offset), 0);
+        t = (told){0, UINT64_MAX, false};
+        assert_int_equal(sft_load(&l, c, &o, &err), SFT_E_TRUNCATED);
+        assert_null(l);
+        sft_catalog_close(c);
+    }
+    sft_pool_free(pools[1]);
+    sft_pool_free(pools[2]);
+}
+
 /* ---------------------------------------------------------------- io_uring */
 
 /* Allowed, forbidden, and set up but forbidden to be entered: the same bytes, and the truth told.
@@ -793,8 +882,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way), cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_plans),     cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_verify),    cmocka_unit_test(test_select),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_verify),    cmocka_unit_test(test_verify_shared),
+        cmocka_unit_test(test_select),    cmocka_unit_test(test_refused),
     };
     const char *without = getenv("SFT_TEST_NO_URING");
     ring_least = without != NULL && strcmp(without, "1") == 0;
