@@ -298,8 +298,10 @@ static const sft__global rows[] = {
     {"builtins", "eval", SFT__G_EVAL, 0},
 };
 
+/* The first letter decides nearly always: a file may name millions, and each is looked up. */
 static bool is_text(const char *text, const char *bytes, size_t len) {
-    return strlen(text) == len && memcmp(text, bytes, len) == 0; /* bytes may hold NUL */
+    return len != 0 && text[0] == bytes[0] && strlen(text) == len &&
+           memcmp(text, bytes, len) == 0; /* bytes may hold NUL */
 }
 
 /* One spelling of each module: what Python 2, numpy 2 and older PyTorch called it. */
@@ -380,6 +382,9 @@ static bool has_root(const char *text, size_t len) {
 static bool is_listed(const char *module, size_t module_len, const char *name, size_t name_len) {
     for (size_t i = 0; i < sft__dangerous_count; i++) {
         const char *entry = sft__dangerous[i];
+        if (module_len == 0 || entry[0] != module[0]) {
+            continue;
+        }
         const char *space = strchr(entry, ' ');
         const size_t len = (size_t)(space - entry);
         const bool below = entry[len - 1] == '.' && module_len > len - 1 &&

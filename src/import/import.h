@@ -28,12 +28,14 @@ typedef struct sft__import {
     sft_import_report *report;
     struct sft__inflater *inflater; /* shared by the deflated members; made on first use */
     uint64_t inflate_left;          /* of the budget */
+    uint64_t opcodes;               /* of all pickles so far */
+    uint64_t pickle_bytes;          /* of deflated pickles so far */
     uint64_t total_bytes;           /* of all tensors added: against expand()ed giants */
     uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
     uint64_t tensors;               /* added so far */
     uint32_t format;
     bool exact_names; /* members of an archive may differ by case alone */
-    bool scanning; /* keep going past whatever does not stop the format's own loader */
+    bool scanning;    /* keep going past whatever does not stop the format's own loader */
 } sft__import;
 
 /* ---------------------------------------------------------------- the table of readers */

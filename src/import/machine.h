@@ -19,7 +19,7 @@ typedef struct sft__ids {
 typedef struct sft__machine {
     sft__pickle *p;
     sft__import *job;
-    sft__pk_in in;
+    sft__pk_in *in; /* of p */
     sft__ids stack;
     sft__ids marks;
     sft__ids memo; /* id + 1; 0: never set */

@@ -23,7 +23,9 @@ bool sft__paddle_is_dict(const sft__torch *t, uint32_t id) {
 
 /* ---------------------------------------------------------------- slices */
 
-enum { LOOKED_MAX = 1 << 26 };
+/* Entries of the dict that are looked at for the names of slices, each counted once more for 64
+ * bytes of the name. Paddle cuts at 1 GiB. */
+enum { LOOKED_MAX = 1 << 26, LOOKED_TEXT = 64 };
 
 static sft_status take_slice(sft__torch *t, uint32_t dict, uint32_t name, sft__run *run,
                              const sft_dtype **dtype, sft_error *err) {
@@ -51,7 +53,6 @@ static sft_status take_slice(sft__torch *t, uint32_t dict, uint32_t name, sft__r
     return SFT_OK;
 }
 
-/* looked: entries of the dict that were looked at for names of slices; Paddle cuts at 1 GiB. */
 static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_node *key,
                                  uint32_t value, uint64_t *looked, sft_error *err) {
     const uint32_t list = sft__pk_get(t->p, value, "slices");
@@ -68,14 +69,16 @@ static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_nod
         sft__utf8_valid(key->u.text, key->count) != key->count) {
         return bad(err, "a parameter without a name or slices");
     }
-    *looked += (uint64_t)slices->count * sft__pk_at(t->p, dict)->count;
-    if (*looked > LOOKED_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "paddle-slices: more slices than a model is cut into");
-    }
     SFT_TRY(sft__torch_numbers(t, sft__pk_get(t->p, value, "OriginShape"), "shape", &shape,
                                &tensor.rank, err));
     SFT_TRY(sft__import_alloc(t->job, &runs, slices->count, sizeof *runs, err));
     for (sft__pk_iter it = sft__pk_begin(slices); sft__pk_next(&it, &id); i++) {
+        const uint64_t text = sft__pk_at(t->p, id)->count; /* products below 2^58 */
+        *looked += (1 + text / LOOKED_TEXT) * sft__pk_at(t->p, dict)->count;
+        if (*looked > LOOKED_MAX) {
+            return sft__fail(err, SFT_E_LIMIT,
+                             "paddle-slices: more slices than a model is cut into");
+        }
         SFT_TRY(take_slice(t, dict, id, &runs[i], &dtype, err));
     }
     tensor.name = key->u.text;
@@ -86,7 +89,7 @@ static sft_status take_parameter(sft__torch *t, uint32_t dict, const sft__pk_nod
 }
 
 sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err) {
-    uint64_t looked = 0; /* at most LOOKED_MAX before a product of two uint32_t is added */
+    uint64_t looked = 0;
     uint32_t key;
     uint32_t value;
 

@@ -9,6 +9,10 @@
 
 typedef sft_status (*op_fn)(sft__machine *m, sft_error *err);
 
+/* An opcode for so many bytes of the memory limit (48 million by default, in all pickles of a
+ * file): what they make would not fit, and deflate makes billions of them out of nothing. */
+enum { OPCODE_BYTES = 4 };
+
 /* ---------------------------------------------------------------- names and calls */
 
 static sft_status push_global(sft__machine *m, const char *module, size_t module_len,
@@ -43,9 +47,9 @@ static sft_status read_global(sft__machine *m, sft_error *err) {
     size_t len;
     char *module;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     SFT_TRY(sft__import_copy(m->job, &module, line, len, err));
-    SFT_TRY(sft__pk_line(&m->in, &line, &name_len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &name_len, err));
     return push_global(m, module, len, line, name_len, err);
 }
 
@@ -118,8 +122,9 @@ static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, boo
     }
     if (known == SFT__G_EVAL && count == 2 && sft__pk_is_text(m->p, first, "data")) {
         const uint32_t names = sft__pk_item(m->p, args, 1); /* Paddle: eval('data', {'data': x}) */
-        const uint32_t value = sft__pk_get(m->p, names, "data");
-        if (value != SFT__PK_NO && sft__pk_at(m->p, names)->count == 2) {
+        const bool alone = sft__pk_at(m->p, names)->count == 2; /* else it is not searched either */
+        const uint32_t value = alone ? sft__pk_get(m->p, names, "data") : SFT__PK_NO;
+        if (value != SFT__PK_NO) {
             return sft__pm_push(m, &m->stack, value, err);
         }
     }
@@ -229,7 +234,7 @@ static sft_status op_persid(sft__machine *m, sft_error *err) {
     size_t len;
     char *copy;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     SFT_TRY(sft__import_copy(m->job, &copy, line, len, err));
     SFT_TRY(sft__pm_node(m->p, SFT__PK_STR, &id, err));
     sft__pk_at(m->p, id)->u.text = copy;
@@ -339,12 +344,12 @@ static sft_status op_frame(sft__machine *m, sft_error *err) {
     uint64_t size;
 
     SFT_TRY(sft__pm_operand(m, 8, &size, err));
-    const uint64_t at = sft__pk_tell(&m->in);
+    const uint64_t at = sft__pk_tell(m->in);
     if (m->frame_end != 0) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-frame", err,
                             "a frame begins inside another: unpicklers disagree"));
     }
-    if (size > m->in.end - at) {
+    if (size > m->in->end - at) {
         return sft__pm_bad(m, err, "pickle-frame", "a frame reaches past the end of the pickle");
     }
     m->frame_end = at + size;
@@ -443,14 +448,18 @@ static const op_row ops[256] = {
 static sft_status step(sft__machine *m, sft_error *err) {
     const uint8_t *b;
 
-    m->opcode_at = sft__pk_tell(&m->in);
+    m->opcode_at = sft__pk_tell(m->in);
     if (m->frame_end != 0 && m->opcode_at == m->frame_end) {
         m->frame_end = 0;
     }
-    SFT_TRY(sft__pk_need(&m->in, 1, &b, err));
+    SFT_TRY(sft__pk_need(m->in, 1, &b, err));
     const uint8_t code = *b;
     const op_row *row = &ops[code];
     m->opcodes++;
+    if (++m->job->opcodes > m->job->options.memory_bytes / OPCODE_BYTES) {
+        return sft__fail_at(err, SFT_E_LIMIT, m->opcode_at, "pickle-opcodes: more than %llu",
+                            (unsigned long long)(m->job->options.memory_bytes / OPCODE_BYTES));
+    }
     if (row->fn == NULL) {
         return sft__fail_at(err, SFT_E_SCHEMA, m->opcode_at, "pickle-opcode: 0x%02x is no opcode",
                             (unsigned)code);
@@ -461,7 +470,7 @@ static sft_status step(sft__machine *m, sft_error *err) {
             m->opcode_at, err, "opcode 0x%02x, which no pickler writes into data", (unsigned)code));
     }
     SFT_TRY(row->fn(m, err));
-    if (m->frame_end != 0 && sft__pk_tell(&m->in) > m->frame_end) {
+    if (m->frame_end != 0 && sft__pk_tell(m->in) > m->frame_end) {
         SFT_TRY(sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-frame", err,
                             "an opcode crosses the end of its frame: unpicklers disagree"));
         m->frame_end = 0;
@@ -483,6 +492,26 @@ sft_status sft__pickle_init(sft__pickle *p, sft__import *job, const sft_source *
     return sft__pm_node(p, SFT__PK_NONE, &none, err);
 }
 
+/* What the window already holds of the next pickle stays. */
+static sft_status seek(sft__pickle *p, uint64_t offset, uint64_t end, sft_error *err) {
+    sft__pk_in *in = &p->in;
+
+    if (in->window == NULL) {
+        SFT_TRY(sft__import_alloc(p->job, &in->window, SFT__PK_WINDOW, 1, err));
+        in->source = p->source;
+    }
+    if (offset < in->base || offset - in->base > in->len) {
+        in->base = offset;
+        in->len = 0;
+    }
+    in->pos = (size_t)(offset - in->base);
+    in->end = end;
+    if (end - in->base < in->len) {
+        in->len = (size_t)(end - in->base);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__pickle_run(sft__pickle *p, uint64_t offset, uint64_t end, sft_error *err) {
     const sft_allocator *allocator = p->job->allocator;
     sft_status status = SFT_OK;
@@ -491,14 +520,12 @@ sft_status sft__pickle_run(sft__pickle *p, uint64_t offset, uint64_t end, sft_er
     memset(&m, 0, sizeof m);
     m.p = p;
     m.job = p->job;
-    m.in.source = p->source;
-    m.in.base = offset;
-    m.in.end = end;
-    SFT_TRY(sft__import_alloc(p->job, &m.in.window, SFT__PK_WINDOW, 1, err));
+    m.in = &p->in;
+    SFT_TRY(seek(p, offset, end, err));
     while (status == SFT_OK && !m.stopped) {
         status = step(&m, err);
     }
-    p->end = sft__pk_tell(&m.in);
+    p->end = sft__pk_tell(m.in);
     sft__free(allocator, m.stack.at, m.stack.room * sizeof *m.stack.at);
     sft__free(allocator, m.marks.at, m.marks.room * sizeof *m.marks.at);
     sft__free(allocator, m.memo.at, m.memo.room * sizeof *m.memo.at);
@@ -529,6 +556,7 @@ uint32_t sft__pk_item(const sft__pickle *p, uint32_t id, uint32_t i) {
 
 uint32_t sft__pk_get(const sft__pickle *p, uint32_t dict, const char *key) {
     const sft__pk_node *n = sft__pk_at(p, dict);
+    const size_t len = strlen(key);
     uint32_t found = SFT__PK_NO;
     uint32_t k;
     uint32_t v;
@@ -537,7 +565,8 @@ uint32_t sft__pk_get(const sft__pickle *p, uint32_t dict, const char *key) {
         return SFT__PK_NO;
     }
     for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
-        if (sft__pk_is_text(p, k, key)) {
+        const sft__pk_node *t = sft__pk_at(p, k);
+        if (t->type == SFT__PK_STR && t->count == len && memcmp(t->u.text, key, len) == 0) {
             found = v;
         }
     }

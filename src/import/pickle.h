@@ -64,6 +64,22 @@ typedef struct sft__pk_node {
 
 enum { SFT__PK_CHUNK = 1024 };
 
+enum { SFT__PK_WINDOW = 65536 };
+
+/* A window over the source. */
+typedef struct sft__pk_in {
+    const sft_source *source;
+    uint8_t *window;
+    uint64_t base; /* offset of window[0] */
+    size_t len;
+    size_t pos;
+    uint64_t end;
+} sft__pk_in;
+
+static inline uint64_t sft__pk_tell(const sft__pk_in *in) {
+    return in->base + in->pos;
+}
+
 typedef struct sft__pickle {
     sft__import *job;
     const sft_source *source;
@@ -74,6 +90,7 @@ typedef struct sft__pickle {
     uint32_t count;
     uint32_t root; /* of the last run */
     uint64_t end;  /* of the last run: where its STOP ended */
+    sft__pk_in in; /* one window for all runs: a tar has thousands of small pickles */
     bool classes;  /* an unknown class is no error by itself (its weights are wanted) */
 } sft__pickle;
 
@@ -123,21 +140,6 @@ static inline bool sft__pk_next(sft__pk_iter *it, uint32_t *id) {
 
 /* ---------------------------------------------------------------- input, pickle_in.c */
 
-enum { SFT__PK_WINDOW = 65536 };
-
-/* A window over the source. */
-typedef struct sft__pk_in {
-    const sft_source *source;
-    uint8_t *window;
-    uint64_t base; /* offset of window[0] */
-    size_t len;
-    size_t pos;
-    uint64_t end;
-} sft__pk_in;
-
-static inline uint64_t sft__pk_tell(const sft__pk_in *in) {
-    return in->base + in->pos;
-}
 /* n bytes (at most SFT__PK_WINDOW) in memory; SFT_E_SCHEMA if the stream ends before. */
 sft_status sft__pk_need(sft__pk_in *in, size_t n, const uint8_t **bytes, sft_error *err);
 sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err);

@@ -32,7 +32,7 @@ sft_status sft__op_false(sft__machine *m, sft_error *err) {
 /* Little-endian operand of n bytes. */
 sft_status sft__pm_operand(sft__machine *m, size_t n, uint64_t *value, sft_error *err) {
     const uint8_t *b;
-    SFT_TRY(sft__pk_need(&m->in, n, &b, err));
+    SFT_TRY(sft__pk_need(m->in, n, &b, err));
     *value = 0;
     for (size_t i = n; i-- > 0;) {
         *value = *value << 8 | b[i];
@@ -63,7 +63,7 @@ static sft_status put_long(sft__machine *m, uint64_t n, sft_error *err) {
     sft__pk_node *node;
     uint64_t v = 0;
 
-    SFT_TRY(sft__pk_text(&m->in, m->job, n, &text, err));
+    SFT_TRY(sft__pk_text(m->in, m->job, n, &text, err));
     if (n > 8) {
         SFT_TRY(sft__pm_push_new(m, SFT__PK_BIG, &node, err));
         node->u.text = text;
@@ -101,7 +101,7 @@ sft_status sft__op_binfloat(sft__machine *m, sft_error *err) {
     sft__pk_node *n;
     uint64_t bits = 0;
 
-    SFT_TRY(sft__pk_need(&m->in, 8, &b, err));
+    SFT_TRY(sft__pk_need(m->in, 8, &b, err));
     for (size_t i = 0; i < 8; i++) {
         bits = bits << 8 | b[i];
     }
@@ -114,7 +114,7 @@ static sft_status put_text(sft__machine *m, uint64_t len, sft_error *err) {
     const char *text;
     sft__pk_node *n;
 
-    SFT_TRY(sft__pk_text(&m->in, m->job, len, &text, err));
+    SFT_TRY(sft__pk_text(m->in, m->job, len, &text, err));
     SFT_TRY(sft__pm_push_new(m, SFT__PK_STR, &n, err));
     n->u.text = text;
     n->count = (uint32_t)len; /* sft__pk_text takes less than 2^32 */
@@ -146,10 +146,10 @@ static sft_status bytes_of(sft__machine *m, size_t width, sft_error *err) {
 
     SFT_TRY(sft__pm_operand(m, width, &size, err));
     SFT_TRY(sft__pm_push_new(m, SFT__PK_BYTES, &n, err));
-    n->u.at = sft__pk_tell(&m->in);
+    n->u.at = sft__pk_tell(m->in);
     n->a = (uint32_t)(size >> 32);
     n->b = (uint32_t)size;
-    return sft__pk_skip(&m->in, size, err);
+    return sft__pk_skip(m->in, size, err);
 }
 
 sft_status sft__op_bytes1(sft__machine *m, sft_error *err) {
@@ -169,7 +169,7 @@ sft_status sft__op_binstring(sft__machine *m, sft_error *err) {
     const uint8_t *b;
     sft__pk_node *n;
 
-    SFT_TRY(sft__pk_need(&m->in, 4, &b, err));
+    SFT_TRY(sft__pk_need(m->in, 4, &b, err));
     const uint32_t size = sft__load_le32(b);
     if (size > INT32_MAX) {
         return sft__pm_bad(m, err, "pickle-string", "a string of a negative number of bytes");
@@ -178,9 +178,9 @@ sft_status sft__op_binstring(sft__machine *m, sft_error *err) {
         return put_text(m, size, err);
     }
     SFT_TRY(sft__pm_push_new(m, SFT__PK_BYTES, &n, err));
-    n->u.at = sft__pk_tell(&m->in);
+    n->u.at = sft__pk_tell(m->in);
     n->b = size;
-    return sft__pk_skip(&m->in, size, err);
+    return sft__pk_skip(m->in, size, err);
 }
 
 /* ---------------------------------------------------------------- the text forms of protocol 0 */
@@ -190,7 +190,7 @@ sft_status sft__op_int(sft__machine *m, sft_error *err) {
     int64_t value;
     size_t len;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     if (len == 2 && line[0] == '0' && (line[1] == '0' || line[1] == '1')) {
         return put_int(m, SFT__PK_BOOL, line[1] - '0', err);
     }
@@ -206,7 +206,7 @@ sft_status sft__op_float(sft__machine *m, sft_error *err) {
     sft__pk_node *n;
     size_t len;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     if (len == 0 || len > 64) {
         return sft__pm_bad(m, err, "pickle-float", "text that is no number");
     }
@@ -226,7 +226,7 @@ static sft_status line_text(sft__machine *m, size_t (*decode)(char *, const char
     size_t len;
     char *copy;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     SFT_TRY(sft__import_alloc(m->job, &copy, 2 * len + 5, 1, err));
     len = decode(copy, line, len);
     if (len == SIZE_MAX) {
@@ -424,7 +424,7 @@ static sft_status line_index(sft__machine *m, int64_t *index, sft_error *err) {
     const char *line;
     size_t len;
 
-    SFT_TRY(sft__pk_line(&m->in, &line, &len, err));
+    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
     if (!sft__pk_decimal(line, len, index) || *index < 0) {
         return sft__pm_bad(m, err, "pickle-memo", "text that is no memo index");
     }

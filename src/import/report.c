@@ -8,7 +8,13 @@
 #include "import/import.h"
 #include <stdio.h>
 
-enum { FINDINGS_MAX = 65536, SUBJECT_MAX = 512, MESSAGE_MAX = 400, REPORT_BUDGET = 32 << 20 };
+enum {
+    FINDINGS_MAX = 65536,
+    SUBJECT_MAX = 512,
+    MESSAGE_MAX = 400,
+    KEY_HEAD = 64,
+    REPORT_BUDGET = 32 << 20
+};
 
 typedef struct noted {
     const char *key; /* kind, rule, subject: name, len first for the strmap */
@@ -26,6 +32,7 @@ struct sft_import_report {
     uint64_t unused_bytes;
     uint32_t format;
     uint32_t verdict;
+    bool full; /* nothing is added any more */
 };
 
 sft_status sft__report_create(sft_import_report **out, const sft_allocator *allocator,
@@ -82,21 +89,40 @@ static bool report_grow(sft_import_report *r) {
     return true;
 }
 
-void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len) {
-    char key[SUBJECT_MAX + 64];
-    const size_t cut = subject_len < SUBJECT_MAX ? subject_len : SUBJECT_MAX;
-    const int head = snprintf(key, 64, "%u/%.48s/", (unsigned)finding->kind, finding->rule);
-    const size_t key_len = (size_t)head + cut;
+/* Kind, rule, subject; returns its length. */
+static size_t key_of(char key[SUBJECT_MAX + KEY_HEAD], const sft_finding *finding, size_t cut) {
+    const size_t rule = strlen(finding->rule);
+    const size_t n = rule < KEY_HEAD - 2 ? rule : KEY_HEAD - 2;
 
-    memcpy(key + head, finding->subject, cut);
+    key[0] = (char)finding->kind; /* below 128 */
+    memcpy(key + 1, finding->rule, n);
+    key[1 + n] = '/';
+    memcpy(key + 2 + n, finding->subject, cut);
+    return 2 + n + cut;
+}
+
+/* Counts a finding that is there, or that there is no room for: a file may have millions of them,
+ * and their sentences need not be made. */
+static bool is_known(sft_import_report *report, const sft_finding *finding, size_t subject_len) {
+    char key[SUBJECT_MAX + KEY_HEAD];
+    const size_t cut = subject_len < SUBJECT_MAX ? subject_len : SUBJECT_MAX;
+    const size_t key_len = key_of(key, finding, cut);
+
     report->verdict = finding->verdict > report->verdict ? finding->verdict : report->verdict;
     const size_t old =
         report->room != 0 ? sft__strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
         report->list[old].finding.count++;
-        return;
     }
-    if (report->count >= FINDINGS_MAX || !report_grow(report)) {
+    return old != SFT__STRMAP_NONE || report->full;
+}
+
+void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len) {
+    char key[SUBJECT_MAX + KEY_HEAD];
+    const size_t cut = subject_len < SUBJECT_MAX ? subject_len : SUBJECT_MAX;
+    const size_t key_len = key_of(key, finding, cut);
+
+    if (is_known(report, finding, subject_len) || !report_grow(report)) {
         return;
     }
     noted *n = &report->list[report->count];
@@ -111,6 +137,7 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
         (void)sft__strmap_add(&report->map, report->count);
         report->count++;
     }
+    report->full = report->count >= FINDINGS_MAX || n->finding.message == NULL;
 }
 
 static void find_list(sft__import *job, const sft_finding *like, size_t subject_len,
@@ -119,10 +146,13 @@ static void find_list(sft__import *job, const sft_finding *like, size_t subject_
     char message[MESSAGE_MAX];
     sft_finding f = *like;
 
+    f.subject = f.subject != NULL ? f.subject : "";
+    if (is_known(job->report, &f, subject_len)) {
+        return;
+    }
     (void)vsnprintf(raw, sizeof raw, format, args);
     (void)sft_escape(message, sizeof message, raw, strlen(raw));
     f.message = message;
-    f.subject = f.subject != NULL ? f.subject : "";
     sft__report_add(job->report, &f, subject_len);
 }
 

@@ -11,7 +11,8 @@
 #include "base/strmap.h"
 #include "import/pickle.h"
 
-enum { SFT__TORCH_RANK_MAX = 64 };
+/* KEY_MAX: of a storage, which is a number as text; each mention is looked up. */
+enum { SFT__TORCH_RANK_MAX = 64, SFT__TORCH_KEY_MAX = 512 };
 
 /* Where a storage lies. */
 typedef struct sft__storage {
@@ -63,11 +64,11 @@ typedef struct sft__torch {
     size_t storage_room;
     sft__strmap keys;
     bool big_endian;
-    bool paddle; /* uint16 of numpy means bfloat16 */
+    bool paddle;                     /* uint16 of numpy means bfloat16 */
     struct sft__decoded_text *texts; /* bytes that came as text, each once */
     size_t text_count;
     size_t text_room;
-    uint64_t text_bytes; /* of all of them */
+    uint64_t text_bytes;    /* of all of them */
     uint64_t storage_bytes; /* of all that the container holds, for the unused ones */
 } sft__torch;
 
@@ -95,8 +96,9 @@ sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *
 sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err);
 bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call);
 
-/* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors, and the
- * slices none; the bytes of an array that are text (low, high, first, source, data are filled in). */
+/* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors,
+ * and the slices none; the bytes of an array that are text (low, high, first, source, data are
+ * filled in). */
 bool sft__paddle_is_dict(const sft__torch *t, uint32_t id);
 sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err);
 sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,

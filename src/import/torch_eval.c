@@ -65,6 +65,9 @@ static sft_status storage_describe(const sft__torch *t, const sft__pk_node *pid,
         return sft__fail(err, SFT_E_UNSUPPORTED, "torch-storage: a storage of the class %.100s",
                          class->type == SFT__PK_GLOBAL ? class->u.text : "(none)");
     }
+    if (key->count > SFT__TORCH_KEY_MAX) {
+        return bad(err, "torch-storage", "a storage key of more than 512 bytes");
+    }
     s->key = key->u.text;
     s->key_len = key->count;
     s->dtype = dtype_of(class);

@@ -13,7 +13,9 @@
 #include "import/torch_walk.h"
 #include <stdio.h>
 
-enum { DEPTH_MAX = 200, BYTES_MAX = 16 << 20, TEXT_MAX = 64 << 20 };
+/* TEXT_PART: of the memory limit, 32 MiB by default. COST_REAL, COST_WORD: of shortest digits, and
+ * of 8 bytes of a large integer, squared. */
+enum { DEPTH_MAX = 200, BYTES_MAX = 16 << 20, TEXT_PART = 6, COST_REAL = 12, COST_WORD = 8 };
 
 typedef struct frame {
     uint32_t id;
@@ -46,6 +48,17 @@ static sft_status left_out(keeping *k, uint32_t len, sft_error *err, const char 
                                "tree: %.200s cannot be kept", what));
     sft__buf_text(&k->w->json, "null");
     return SFT_OK;
+}
+
+/* Before `more` bytes are put: what the text may have. */
+static sft_status room_for(keeping *k, uint64_t more, sft_error *err) {
+    const uint64_t most = k->w->t->job->options.memory_bytes / TEXT_PART;
+
+    return k->w->json.len <= most && more <= most - k->w->json.len
+               ? SFT_OK
+               : sft__fail(err, SFT_E_LIMIT,
+                           "pickle-expansion: the tree unfolds to more than %llu bytes of text",
+                           (unsigned long long)most);
 }
 
 /* ---------------------------------------------------------------- scalars */
@@ -143,6 +156,7 @@ static sft_status put_bytes(keeping *k, const sft__pk_node *n, uint32_t len, sft
     if (bytes == NULL) {
         return left_out(k, len, err, "a byte string of this size or form");
     }
+    SFT_TRY(room_for(k, (uint64_t)size / 3 * 4, err));
     sft__buf_text(b, "{\"$\":\"bytes\",\"v\":\"");
     put_base64(b, bytes, size);
     sft__buf_text(b, "\"}");
@@ -235,6 +249,12 @@ static sft_status put_text(keeping *k, const sft__pk_node *n, uint32_t len, sft_
     if (sft__utf8_valid(n->u.text, n->count) != n->count) {
         return left_out(k, len, err, "text with a lone surrogate");
     }
+    uint64_t size = n->count;
+    for (uint32_t i = 0; i < n->count; i++) { /* at most six for one */
+        const uint8_t c = (uint8_t)n->u.text[i];
+        size += c < 0x20 ? 5 : c == '"' || c == '\\';
+    }
+    SFT_TRY(room_for(k, size, err));
     sft__json_string(&k->w->json, n->u.text, n->count);
     return SFT_OK;
 }
@@ -270,10 +290,23 @@ static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sf
     return left_out(k, len, err, name);
 }
 
+/* Counts a look at a value, and what it takes to write it. */
+static sft_status visit(keeping *k, const sft__pk_node *n, sft_error *err) {
+    const uint64_t words = n->type == SFT__PK_BIG ? n->count / COST_WORD : 0;
+    const uint64_t cost = n->type == SFT__PK_FLOAT     ? COST_REAL
+                          : words > SFT__DECIMAL_BYTES ? 0 /* refused */
+                                                       : words * words;
+
+    SFT_TRY(sft__tree_visit(k->w, cost, err));
+    return room_for(k, 0, err);
+}
+
 static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
     const sft__pk_node *n = node(k, id);
     sft__buf *b = &k->w->json;
     double value;
+
+    SFT_TRY(visit(k, n, err));
 
     switch (n->type) {
     case SFT__PK_NONE:
@@ -431,15 +464,15 @@ static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
 }
 
 static sft_status put_value(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    SFT_TRY(sft__tree_visit(k->w, err));
-    if (k->w->json.len > TEXT_MAX) {
-        return sft__fail(err, SFT_E_LIMIT,
-                         "pickle-expansion: the tree unfolds to more than 64 MiB of text");
-    }
     if (sft__torch_is_tensor(k->w->t, id)) {
+        SFT_TRY(visit(k, node(k, id), err));
         return put_tensor(k, id, len, err);
     }
-    return is_container(node(k, id)) ? enter(k, id, len, err) : put_scalar(k, id, len, err);
+    if (!is_container(node(k, id))) {
+        return put_scalar(k, id, len, err);
+    }
+    SFT_TRY(visit(k, node(k, id), err));
+    return enter(k, id, len, err);
 }
 
 /* A key that is no text: number, None, bytes, or a tuple of such. Two levels, no tensors. */
@@ -476,6 +509,9 @@ static sft_status child_path(keeping *k, const frame *f, uint32_t key, uint32_t 
     char number[24];
     size_t size;
 
+    if (f->dict && n->type == SFT__PK_STR) {
+        SFT_TRY(sft__tree_visit(k->w, n->count / SFT__TREE_TEXT, err));
+    }
     if (f->dict && n->type == SFT__PK_STR && sft__utf8_valid(n->u.text, n->count) == n->count) {
         text = n->u.text;
         size = n->count;
@@ -602,6 +638,7 @@ sft_status sft__tree_kept(walk *w, sft_error *err) {
 
     SFT_TRY(unique(w, err));
     sft__buf_init(&text, w->t->job->allocator);
+    (void)sft__buf_reserve(&text, w->json.len);
     for (size_t i = 0; i < w->mention_count; i++) {
         const sft__mention *m = &w->mentions[i];
         const leaf *l = &w->leaves[w->leaves[m->leaf].kept];
@@ -610,6 +647,7 @@ sft_status sft__tree_kept(walk *w, sft_error *err) {
         at = m->at;
     }
     sft__buf_add(&text, w->json.data + at, w->json.len - at);
+    sft__buf_reset(&w->json);
     const sft_metadata_entry entry = {"sft.tree", 8, text.data, text.len};
     const sft_status status = text.failed
                                   ? sft__fail_nomem(err, text.len)

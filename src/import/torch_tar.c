@@ -223,6 +223,9 @@ static sft_status key_text(tar *a, uint32_t id, const char **text, size_t *len, 
     char digits[24];
     char *copy;
 
+    if (n->type == SFT__PK_STR && n->count > SFT__TORCH_KEY_MAX) {
+        return bad(err, a->p.end, "a key of more than 512 bytes");
+    }
     if (n->type == SFT__PK_STR) {
         *text = n->u.text;
         *len = n->count;

@@ -27,11 +27,12 @@ static sft__pk_node *node(const walk *w, uint32_t id) {
  * the file. What is told of a tensor that is left out costs as much as so many of them. */
 enum { VISIT_BYTES = 24, VISITS_EACH = 8, VISITS_TOLD = 32 };
 
-sft_status sft__tree_visit(walk *w, sft_error *err) {
-    const uint64_t most = w->t->job->options.memory_bytes / VISIT_BYTES +
-                          VISITS_EACH * (uint64_t)w->t->p->count;
+sft_status sft__tree_visit(walk *w, uint64_t cost, sft_error *err) {
+    const uint64_t most =
+        w->t->job->options.memory_bytes / VISIT_BYTES + VISITS_EACH * (uint64_t)w->t->p->count;
 
-    return ++w->visits <= most
+    w->visits += 1 + cost; /* costs are below 2^32 */
+    return w->visits <= most
                ? SFT_OK
                : sft__fail(err, SFT_E_LIMIT,
                            "pickle-expansion: the tree unfolds to more than %llu objects",
@@ -248,7 +249,8 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     uint32_t len;
     bool good;
 
-    SFT_TRY(sft__tree_visit(w, err));
+    const uint32_t text = node(w, key)->type == SFT__PK_STR ? node(w, key)->count : 0;
+    SFT_TRY(sft__tree_visit(w, c->extra != 0 ? text / SFT__TREE_TEXT : 0, err));
     if (c->extra == 0) {
         w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
         return SFT_OK;
@@ -610,6 +612,7 @@ static sft_status emit_all(walk *w, sft_error *err) {
         const leaf *l = &w->leaves[i];
         if (l->kept != i) {
             const leaf *of = &w->leaves[l->kept];
+            SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
             SFT_TRY(sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
                                           of->name_len, err));
         }

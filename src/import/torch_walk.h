@@ -47,9 +47,11 @@ typedef struct walk {
     size_t mention_room;
 } walk;
 
-/* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes mention
- * the same ones billions of times. SFT_E_LIMIT: more than any file says by itself. */
-sft_status sft__tree_visit(walk *w, sft_error *err);
+/* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes
+ * mention the same ones billions of times. cost: what it takes beyond a look, in looks; of text one
+ * for SFT__TREE_TEXT bytes. SFT_E_LIMIT: more than any file says by itself. */
+enum { SFT__TREE_TEXT = 16 };
+sft_status sft__tree_visit(walk *w, uint64_t cost, sft_error *err);
 
 /* Text at place `at` of the walk's name. */
 sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err);

@@ -9,7 +9,7 @@
 #include "import/zip.h"
 #include <stdio.h>
 
-enum { SMALL_MAX = 4096, PICKLES_MAX = 64 };
+enum { SMALL_MAX = 4096, PICKLES_MAX = 64, PICKLE_RATIO = 16, PICKLE_MOST = 256 << 20 };
 
 typedef struct archive {
     sft__zip zip;
@@ -171,6 +171,26 @@ static sft_status place(sft__torch *t, sft__storage *s, sft_error *err) {
 
 /* ---------------------------------------------------------------- pickles */
 
+/* A pickle is inflated when the file is opened, all of it, whatever it then says: the budget of
+ * tensors, which are inflated when they are read, is not for that. */
+static sft_status check_deflated(sft__import *job, const sft__zip_entry *e, sft_error *err) {
+    const uint64_t size = sft_source_size(job->file);
+    const uint64_t most = size > UINT64_MAX / PICKLE_RATIO    ? UINT64_MAX
+                          : size * PICKLE_RATIO < PICKLE_MOST ? (uint64_t)PICKLE_MOST
+                                                              : size * PICKLE_RATIO;
+
+    if (e->method == 0) {
+        return SFT_OK;
+    }
+    if (e->usize > most || job->pickle_bytes > most - e->usize) {
+        return sft__fail_at(err, SFT_E_LIMIT, e->data,
+                            "zip-inflate: member %.100s: pickles inflate to more than %llu bytes",
+                            e->name, (unsigned long long)most);
+    }
+    job->pickle_bytes += e->usize;
+    return SFT_OK;
+}
+
 /* Everything in one member: the pickle, and in a scan the ones that hide behind it. */
 static sft_status run_member(sft__pickle *p, sft__import *job, const sft__zip_entry *e,
                              sft_error *err) {
@@ -178,6 +198,7 @@ static sft_status run_member(sft__pickle *p, sft__import *job, const sft__zip_en
     uint32_t source;
     uint64_t offset;
 
+    SFT_TRY(check_deflated(job, e, err));
     SFT_TRY(sft__zip_check(job, e, err));
     SFT_TRY(sft__zip_place(job, e, &source, &bytes, &offset, err));
     SFT_TRY(sft__pickle_init(p, job, bytes, source, e->name, err));

@@ -72,6 +72,8 @@ typedef struct zip_window {
     const sft_source *source;
     uint64_t at;
     size_t len;
+    uint64_t headers; /* bytes of all local headers so far: there are no more than before the
+                         directory */
     uint8_t bytes[WINDOW];
 } zip_window;
 
@@ -376,7 +378,10 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z,
     if (!sft__add64(z->data, z->csize, &stop) || stop > e->directory) {
         return wrong(job, "zip-local", z->header, err, "a member reaches into the directory");
     }
-    return SFT_OK;
+    w->headers += all;
+    return w->headers <= e->directory
+               ? SFT_OK
+               : wrong(job, "zip-overlap", z->header, err, "members share their local headers");
 }
 
 /* The data descriptor between a member and the next: with or without signature, 32 or 64 bits. Its
@@ -533,6 +538,7 @@ sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err) {
     w->source = job->file;
     w->at = 0;
     w->len = 0;
+    w->headers = 0;
     SFT_TRY(entries_read(zip, job, w, &e, err));
     SFT_TRY(names_check(zip, job, err));
     SFT_TRY(lay_out(zip, job, w, &e, err));

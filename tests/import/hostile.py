@@ -170,6 +170,11 @@ def zips():
     shared = [Member("m/data.pkl", GOOD), Member("m/version", b"3\n"), Member("m/data/0", DATA),
               Member("m/data/1", DATA, at=0, cd_at=0)]
     case("two entries, one header", torch_zip(members=shared), D, "zip-")
+    name, extra = b"m/data.pkl", b"\x99\x99\0\0" * 16000
+    head = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0, 0, 0, 0, len(name), len(extra)) + name + extra
+    entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 0, 0, 0, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0) + name
+    case("two entries, one header, 65,000 times", head + entry * 65000 + struct.pack(
+        "<IHHHHIIH", 0x06054B50, 0, 0, 65000, 65000, 65000 * len(entry), len(head), 0), D, "zip-overlap")
     quoted = Member("m/data/1", DATA)
     inner = make_zip([quoted])[: 30 + len(quoted.name) + len(DATA)]
     case("a member inside another", make_zip(
@@ -212,7 +217,7 @@ def zips():
     case("deflate longer than it says", changed(1, method=8, packed=packed, usize=16, crc=0), ANY, None)
     case("pickle deflated, longer than it says", changed(0, method=8, packed=packed, usize=16), U, "zip-deflate")
     case("pickle deflated, damaged", changed(0, method=8, packed=b"\xff" * 40, usize=60), U, "zip-deflate")
-    case("bomb of zeros as the pickle", torch_zip(members=[Member("m/data.pkl", b"N" * (1 << 28) + b".", method=8)] +
+    case("bomb of zeros as the pickle", torch_zip(members=[Member("m/data.pkl", b"N" * (1 << 27) + b".", method=8)] +
                                                  base[1:]), U, "pickle-stack")
     case("second folder with a pickle", torch_zip(members=base + [Member("n/data.pkl", GOOD)]), D, "torch-folder")
     case("second folder runs code", torch_zip(members=base + [Member("n/data.pkl", b"cos\nsystem\n(S'x'\ntR.")]), D,
@@ -318,6 +323,22 @@ def pickles():
     flags = b"}(" + b"".join(text("%05d" % i) + b"\x89" for i in range(100000)) + b"uq\x01"
     torch_pkl("50,000 tensors share 100,000 flags",
               b"\x80\x02](" + tensor(more=flags) + tensor(more=b"h\x01") * 50000 + b"e.", U, "torch-view")
+    many = 200000  # what is looked through again for each mention
+    names = b"}(" + b"K\1N" * many + b"u"
+    torch_pkl("eval of many names, many times", b"\x80\x02](c__builtin__\neval\nq\0" + text("data") + names + b"\x86q\1" +
+              b"h\0h\1R" * many + b"e.", D, None, "--allow-opaque")
+    torch_pkl("many names of 2 kB", b"\x80\x02](" + text("o." * 500) + b"q\0" + text("a." * 500) + b"q\1" + b"h\0h\1\x93" * many +
+              b"e.", U, "memory")
+    once = b"}(" + text("k" * 65000) + b"q\0" + meta + b"q\1"
+    torch_pkl("one long key, many times", b"\x80\x02" + once + b"h\0h\1" * many + b"u.", U, "pickle-expansion", "--allow-opaque")
+    torch_pkl("one long key of no text, many times", b"\x80\x02}(" + text(b"k" * 500000 + b"\xed\xa0\x80") + b"q\0" + tensor() +
+              b"q\1" + b"h\0h\1" * many + b"u.", U, "pickle-expansion", "--allow-opaque")
+    torch_pkl("many names of what has a long one", b"\x80\x02}(" + text("A" * 65000) + tensor() + b"q\0" + b"".join(
+        text("b%d" % i) + b"h\0" for i in range(50000)) + b"u.", U, "pickle-expansion")
+    bomb = [Member("m/data.pkl", b"\x80\x02]" + b"(e" * (60 << 20) + b".", method=8), Member("m/data/0", DATA), Member("m/version", b"3\n")]
+    case("bomb of opcodes", make_zip(bomb), U, "pickle-opcodes")
+    bomb[0] = Member("m/data.pkl", b"\x80\x04\x8e" + struct.pack("<Q", 300 << 20) + bytes(300 << 20) + b".", method=8)
+    case("bomb of bytes in the pickle", make_zip(bomb), U, "zip-inflate")
     torch_pkl("list that holds itself", b"\x80\x02]q\x00(h\x00" + tensor() + b"e.", H, "pickle-cycle")
     torch_pkl("dict that holds itself", b"\x80\x02}q\x00(" + text("w") + tensor() + text("x") + b"h\x00u.", H,
               "pickle-cycle")
@@ -444,6 +465,8 @@ def legacies():
     case("legacy: elements negative", legacy(GOOD, body=struct.pack("<q", -1) + DATA), U, "torch-storage")
     case("legacy: ends in a storage", legacy(GOOD, body=struct.pack("<q", 4) + DATA[:9]), U, "torch-storage")
     case("legacy: bytes behind", legacy(GOOD) + b"more", U, "torch-trailing")
+    long = b"\x80\x02(" + storage("k" * 1000000)[:-1] + b"q\0Q" + b"h\0Q" * 200000 + b"t."
+    case("legacy: key of 1 MB, many times", legacy(long), U, "storage key")
     view = storage()[:-2] + b"(" + text("v") + integer(2) + integer(3) + b"ttQ"
     case("legacy: view leaves its storage", legacy(state(("w", tensor(view, size=(1,), stride=(1,))))), U,
          "torch-storage")

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""bounds.py --tool TOOL - small files that cost much, fed to the commands that hostile.py does not run: `convert`, with and
+without --tree, and `check`. Bounds: 2 seconds of the processor's time, 256 MiB at the peak, no output left behind by what
+fails. Standard library only; Linux."""
+import argparse
+import os
+import pathlib
+import sys
+import tempfile
+
+from hostile import tensor, text, torch_zip
+from hostile_table import MEMORY, SECONDS, Run
+
+P = b"\x80\x02"
+MANY = 500000
+
+
+def pkl(name, body, error, *args):
+    return name, torch_zip(P + body + b"."), error, ("convert", "--tree", "--allow-opaque", *args)
+
+
+def trees():
+    control = text("\x01" * 1000000)
+    yield pkl("text of controls", text("\x01" * 12000000), "pickle-expansion")
+    yield pkl("one text, many times", b"(" + control + b"q\0" + b"h\0" * 1000 + b"l", "pickle-expansion")
+    yield pkl("texts in a key", b"}((" + text("x" * 1000) + b"q\0" + b"h\0" * MANY + b"tNu", "pickle-expansion")
+    yield pkl("key of no text, many times", b"}(" + text(b"k" * 500000 + b"\xed\xa0\x80") + b"q\0" + b"Nh\0" * MANY + b"Nu",
+              "pickle-expansion")
+    large = b"\x8b\x40\x06\0\0" + b"\xff" * 1599 + b"\x7fq\0"
+    yield pkl("one large integer, many times", b"(" + large + b"h\0" * MANY + b"l", "pickle-expansion")
+    real = b"G\0\0\0\0\0\0\0\1q\0"
+    yield pkl("one denormal, many times", b"(" + real + b"h\0" * 2 * MANY + b"l", "pickle-expansion")
+    one = tensor(size=(), stride=())
+    yield pkl("one tensor, many times", b"](" + one + b"q\0" + b"h\0" * MANY + b"e", None)
+    yield pkl("many tensors of one name", b"}(" + text("w") + b"q\1" + one + b"q\0" + b"h\1h\0" * MANY + b"u", "memory")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    tool = os.path.abspath(parser.parse_args().tool)
+    faults, count, slowest, peak = [], 0, 0.0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for what, data, error, args in trees():
+            (folder / "case.pt").write_bytes(data)
+            out = ["-o", "out.safetensors", "-q"] if args[0] == "convert" else []
+            run = Run(tool, [args[0], "case.pt", *args[1:], *out], folder)
+            count, slowest, peak = count + 1, max(slowest, run.spent), max(peak, run.peak)
+            made = folder / "out.safetensors"
+            if error is None and run.status != 0 or error is not None and (run.status not in (1, 3) or error not in run.err or made.exists()):
+                faults.append("%s: exit %d: %s" % (what, run.status, run.err[:300]))
+            if run.spent > SECONDS or run.peak > MEMORY:
+                faults.append("%s: %.2f s, %d MiB" % (what, run.spent, run.peak >> 20))
+            for path in folder.iterdir():
+                path.unlink()
+    for fault in faults:
+        print("FAULT", fault)
+    print("%d files, slowest %.2f s, peak %d MiB, %d faults" % (count, slowest, peak >> 20, len(faults)))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
