@@ -85,7 +85,7 @@ WHY = {
     "VERIFIED-cold": "The disk has a read under way all the time; what is left is that the checksum takes the bytes out of memory "
                      "once more beside the disk's transfers, and processor time, which others may want.",
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: half of \"CRC32C alone, in the cache, 1 thread\" (two "
-                "threads do it) is more than 5 % of the load beside it. No size of blocks changes that.",
+                "threads do it) is more than 5 % of the load beside it. Larger blocks do not change that.",
     "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",
     "P-slices": "A tensor is made of every slice, where the C library's row writes to the same memory; see numpy.empty + os.preadv "
                 "in the row, the least that Python needs for that.",
