@@ -9,7 +9,8 @@
 # FUZZ_ENTROPIC=0: every input of the corpus is as likely to be changed as any other, which costs a sixth less.
 # An execution has 10 seconds, a process 2 GiB. Findings stay in build/fuzz-import/READER/findings.
 #
-# Ends with a table (also in build/fuzz-import/table.md): coverage as (edges, features) after 10^5, 10^6 ... executions.
+# Ends with a table (also in build/fuzz-import/table.md): coverage as (edges, features) after 10^5, 10^6 ... executions,
+# and how many of the edges the last tenth of the executions found.
 # Exit status 1: a finding, or a run that ended early.
 set -u
 cd "$(dirname "$0")/.." || exit 4
@@ -67,6 +68,7 @@ row() { # READER
             for (p = 5; p <= 9; p++) {
                 if (n <= 10 ^ p) { at[p] = "(" edges ", " features ")" }
             }
+            if (n <= want * 0.9) { before = edges }
         }
         /^stat::number_of_executed_units:/ { done = $2 }
         /^stat::average_exec_per_sec:/ { speed = $2 }
@@ -74,7 +76,8 @@ row() { # READER
             line = "| `fuzz_" reader "` | " done + 0 " | " speed + 0 " |"
             for (p = 5; p <= 7; p++) { line = line " " (done >= 10 ^ p ? at[p] : "-") " |" }
             early = done < want && findings == 0 ? " (ended early)" : ""
-            print line " (" edges ", " features ") | " kept " to " corpus " | " findings early " |"
+            grown = edges > 0 ? sprintf("%.1f %%", 100 * (edges - before) / edges) : "-"
+            print line " (" edges ", " features ") | " grown " | " kept " to " corpus " | " findings early " |"
             exit status != 0 || findings != 0 || done < want
         }' "$here/log"
 }
@@ -91,8 +94,8 @@ done
 wait
 bad=0
 {
-    echo "| target | executions | a second | (edges, features) after 10^5 | 10^6 | 10^7 | at the end | corpus | findings |"
-    echo "|---|---|---|---|---|---|---|---|---|"
+    echo "| target | executions | a second | (edges, features) after 10^5 | 10^6 | 10^7 | at the end | last tenth | corpus | findings |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
     for reader in "$@"; do
         row "$reader" || echo "$reader" >>"$work/bad"
     done
