@@ -532,6 +532,9 @@ static bool place_metadata(sft_builder *b) {
         sft__catalog_file *f = &c->files[b->notes[i].file];
         entries[(size_t)(f->metadata - entries) + f->metadata_count++] = b->notes[i].entry;
     }
+    for (size_t f = 0; f < c->file_count; f++) {
+        sft__file_index(c, &c->files[f]);
+    }
     return true;
 }
 

@@ -105,10 +105,31 @@ sft_status sft_catalog_metadata_at(const sft_catalog *catalog, size_t file, size
     return SFT_OK;
 }
 
+void sft__file_index(sft_catalog *catalog, sft__catalog_file *file) {
+    enum { FEW = 256 };
+    const size_t slots = file->metadata_count > FEW ? sft__strmap_slots(file->metadata_count) : 0;
+    uint64_t *const room =
+        slots != 0 ? sft__arena_alloc(&catalog->arena, slots * sizeof *room, sizeof *room) : NULL;
+
+    if (room == NULL) {
+        return; /* entries are gone through, then */
+    }
+    sft__strmap_init_at(&file->keys, file->metadata, sizeof *file->metadata, room, slots);
+    for (size_t i = 0; i < file->metadata_count; i++) {
+        (void)sft__strmap_add(&file->keys, i); /* of a key given twice, the first */
+    }
+}
+
 const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, const char *key,
                                       size_t key_len, size_t *value_len) {
     const size_t count = sft_catalog_metadata_count(catalog, file);
-    for (size_t i = 0; i < count; i++) {
+    const sft__strmap *const keys = count != 0 ? &catalog->files[file].keys : NULL;
+    size_t i = 0;
+
+    if (keys != NULL && keys->slots != NULL) {
+        i = sft__strmap_find(keys, key != NULL ? key : "", key_len);
+    }
+    for (; i < count; i++) {
         const sft_metadata_entry *entry = &catalog->files[file].metadata[i];
         if (entry->key_len == key_len && (key_len == 0 || memcmp(entry->key, key, key_len) == 0)) {
             if (value_len != NULL) {

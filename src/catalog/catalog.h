@@ -19,6 +19,7 @@ typedef struct sft__catalog_file {
     sft_file info;
     const sft_metadata_entry *metadata;
     size_t metadata_count;
+    sft__strmap keys; /* of many metadata entries, in the catalog's arena; of few none */
 } sft__catalog_file;
 
 typedef struct sft__alias {
@@ -74,6 +75,8 @@ sft_status sft__header_read(sft__header *out, const sft_source *source, const sf
 /* The facts of a file that was just read. */
 void sft__file_describe(sft__catalog_file *out, const sft__header *header, const sft_source *source,
                         uint32_t source_index);
+/* Once its metadata are known: a name table, where there are so many that a search would tell. */
+void sft__file_index(sft_catalog *catalog, sft__catalog_file *file);
 
 /* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
 sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,

@@ -178,6 +178,7 @@ static sft_status open_single(sft_catalog **out, sft_source *source, const sft__
     catalog->tensor_count = header.tensor_count;
     catalog->names = &catalog->one_header.names;
     sft__file_describe(&catalog->one_file, &header, source, 0);
+    sft__file_index(catalog, &catalog->one_file);
     catalog->files = &catalog->one_file;
     catalog->file_count = 1;
     *out = catalog;

@@ -125,7 +125,9 @@ static sft_status shard_load(sft__model *model, sft__shard *shard, sft_source *s
         return status;
     }
     shard->file = (uint32_t)catalog->header_count; /* fits: <= limits.shards, see shards_room */
-    sft__file_describe(&catalog->files[catalog->file_count++], header, source, shard->file);
+    sft__catalog_file *const file = &catalog->files[catalog->file_count++];
+    sft__file_describe(file, header, source, shard->file);
+    sft__file_index(catalog, file);
     catalog->header_count++;
     model->memory += sft__header_memory(header);
     return SFT_OK;
@@ -154,7 +156,8 @@ static sft_status shards_room(sft__model *model, sft_error *err) {
     return SFT_OK;
 }
 
-/* Shards that are not in a folder: asked for together. found: room for one source each, all NULL. */
+/* Shards that are not in a folder: asked for together. found: room for one source each, all NULL.
+ */
 static sft_status shards_ask(sft__model *model, const char **names, sft_source **found,
                              sft_error *err) {
     const sft_model_files *files = model->elsewhere;

@@ -374,25 +374,76 @@ static sft_status cut_turned(copying *k, size_t i, sft_error *err) {
     return SFT_OK;
 }
 
-/* Cuts the items; what comes from a sequential source stays in one unit, unless it is turned: its
- * panels are as many passes anyway. */
-static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
-    for (size_t i = first; i < end; i++) {
+/* Of deflated members: they are inflated from their beginning to their end, however the output is
+ * ordered. */
+typedef struct turn_of {
+    const sft_source *source; /* NULL: any order */
+    uint64_t offset;
+    size_t item;
+} turn_of;
+
+static int by_source(const void *a, const void *b) {
+    const turn_of *x = a;
+    const turn_of *y = b;
+
+    if (x->source != y->source) {
+        return (uintptr_t)x->source < (uintptr_t)y->source ? -1 : 1;
+    }
+    if (x->source != NULL && x->offset != y->offset) {
+        return x->offset < y->offset ? -1 : 1;
+    }
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* The order in which the items are copied. */
+static turn_of *order(const copying *k, size_t first, size_t end) {
+    turn_of *turns = sft__alloc_array(k->c->allocator, end - first + 1, sizeof *turns);
+
+    for (size_t i = first; i < end && turns != NULL; i++) {
         const sft_import_item *item = &k->c->items[i];
-        const uint64_t all = elements_of(item->tensor);
-        if (all != 0 && sft__is_turned(item->tensor)) {
-            SFT_TRY(cut_turned(k, i, err));
-            continue;
-        }
-        const bool whole = is_sequential(item) || k->in_order;
-        for (uint64_t at = 0; at < all;) {
-            const uint64_t most = whole ? all : step(k, i, at, UNIT);
-            const uint64_t n = all - at < most ? all - at : most;
-            SFT_TRY(add_unit(k, (unit){i, at, n, false}, err));
-            at += n;
-        }
+        const sft_tensor *t = item->tensor;
+        const bool later = !k->in_order && is_sequential(item);
+        turns[i - first] =
+            (turn_of){later ? sft_catalog_source_at(item->catalog, t->pieces[0].source) : NULL,
+                      later ? t->pieces[0].offset : 0, i};
+    }
+    if (turns != NULL && end - first > 1) {
+        qsort(turns, end - first, sizeof *turns, by_source);
+    }
+    return turns;
+}
+
+/* Cuts an item; what comes from a sequential source stays in one unit, unless it is turned: its
+ * panels are as many passes anyway. */
+static sft_status cut_item(copying *k, size_t i, sft_error *err) {
+    const sft_import_item *item = &k->c->items[i];
+    const uint64_t all = elements_of(item->tensor);
+
+    if (all != 0 && sft__is_turned(item->tensor)) {
+        return cut_turned(k, i, err);
+    }
+    const bool whole = is_sequential(item) || k->in_order;
+    for (uint64_t at = 0; at < all;) {
+        const uint64_t most = whole ? all : step(k, i, at, UNIT);
+        const uint64_t n = all - at < most ? all - at : most;
+        SFT_TRY(add_unit(k, (unit){i, at, n, false}, err));
+        at += n;
     }
     return SFT_OK;
+}
+
+static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
+    turn_of *turns = order(k, first, end);
+    sft_status status = SFT_OK;
+
+    if (turns == NULL) {
+        return sft__fail_nomem(err, (end - first) * sizeof *turns);
+    }
+    for (size_t i = 0; i < end - first && status == SFT_OK; i++) {
+        status = cut_item(k, turns[i].item, err);
+    }
+    sft__free(k->c->allocator, turns, (end - first + 1) * sizeof *turns);
+    return status;
 }
 
 static sft_status run_all(copying *k, room *rooms, size_t count, sft_error *err) {

@@ -192,6 +192,7 @@ static sft_status add_tensor(sft__gguf_in *g, info *t, sft_error *err) {
         }
         shape[t->rank - 1] = t->row / type->elements * type->bytes;
         note_blocks(g, t);
+        SFT_TRY(sft__gguf_check_note(g, &g->tensors, err));
         dtype = SFT_U8;
     } else if (g->big && type->bytes > 1) {
         const sft__block_map m = {sft__block_swap, type->bytes, type->bytes, type->bytes};

@@ -260,6 +260,27 @@ static sft_status check_text(sft__gguf_in *g, sft_error *err) {
     return SFT_OK;
 }
 
+/* Texts of arrays become JSON, six bytes for one in the worst case; others at most three. Before
+ * they are made. */
+static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
+    const uint64_t most = g->job->options.memory_bytes / 4;
+    const char *text;
+    size_t len;
+
+    SFT_TRY(string(g, listed ? most / 6 : most / 2, &text, &len, err));
+    if (listed) {
+        add_json_string(&g->text, text, len);
+        return SFT_OK;
+    }
+    if (len > most / 3 && sft__utf8_valid(text, len) != len) {
+        return sft__fail_at(err, SFT_E_LIMIT, g->at,
+                            "gguf-string: %zu bytes that are not UTF-8, at most %llu", len,
+                            (unsigned long long)(most / 3));
+    }
+    add_valid(&g->text, text, len);
+    return SFT_OK;
+}
+
 static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
     uint64_t count;
 
@@ -282,10 +303,7 @@ static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
     for (uint64_t i = 0; i < count; i++) {
         sft__buf_text(&g->text, i > 0 ? ", " : "");
         if (*type == SFT__GGUF_STRING) {
-            const char *text;
-            size_t len;
-            SFT_TRY(string(g, UINT64_MAX, &text, &len, err));
-            add_json_string(&g->text, text, len);
+            SFT_TRY(add_text(g, true, err));
         } else {
             SFT_TRY(add_scalar(g, *type, err));
         }
@@ -293,6 +311,15 @@ static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
     }
     sft__buf_text(&g->text, "]");
     return SFT_OK;
+}
+
+sft_status sft__gguf_check_note(const sft__gguf_in *g, const sft__buf *b, sft_error *err) {
+    return b->len <= g->job->options.memory_bytes / 8
+               ? SFT_OK
+               : sft__fail_at(err, SFT_E_LIMIT, g->at,
+                              "memory: names and types need more than an eighth of the limit of "
+                              "%llu bytes",
+                              (unsigned long long)g->job->options.memory_bytes);
 }
 
 static void note_type(sft__gguf_in *g, const char *key, size_t key_len, uint32_t type,
@@ -352,10 +379,7 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
                             (unsigned)type);
     }
     if (type == SFT__GGUF_STRING) {
-        const char *text;
-        size_t len;
-        SFT_TRY(string(g, UINT64_MAX, &text, &len, err));
-        add_valid(&g->text, text, len);
+        SFT_TRY(add_text(g, false, err));
     } else if (type == SFT__GGUF_ARRAY) {
         SFT_TRY(add_array(g, &element, err));
     } else {
@@ -366,6 +390,7 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
         SFT_TRY(set_alignment(g, type, at, err));
     }
     note_type(g, key->name, key->len, type, element);
+    SFT_TRY(sft__gguf_check_note(g, &g->types, err));
     const sft_metadata_entry entry = {key->name, key->len, g->text.data != NULL ? g->text.data : "",
                                       g->text.len};
     return sft_builder_add_metadata(g->job->builder, 0, &entry, err);

@@ -38,4 +38,7 @@ sft_status sft__gguf_values(sft__gguf_in *g, uint64_t count, sft_error *err);
 /* SFT__GGUF_KEY_TYPES and _TENSORS. */
 sft_status sft__gguf_note_types(sft__gguf_in *g, sft_error *err);
 
+/* Are the notes of types, or of tensors, still of a size that memory allows? */
+sft_status sft__gguf_check_note(const sft__gguf_in *g, const sft__buf *b, sft_error *err);
+
 #endif

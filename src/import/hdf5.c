@@ -93,6 +93,7 @@ static sft_status take_again(sft__h5 *h, const sft__h5_link *link, uint64_t inde
         return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len,
                                 "shares its storage with %.200s", first->name);
     }
+    SFT_TRY(sft__h5_charge(h, link->addr == SFT__H5_UNDEF ? 0 : link->addr, first->len, err));
     if (h->job->options.dedup == SFT_DEDUP_KEEP || !below_key(h, first, &of, &of_len)) {
         const size_t extents = h->extent_count;
         sft__h5_link same = *link;

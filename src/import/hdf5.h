@@ -115,6 +115,7 @@ typedef struct sft__h5 {
     uint32_t offset_size;
     uint32_t length_size;
     uint64_t budget; /* bytes of metadata that may still be read */
+    uint64_t places; /* of chunks that may still be gone through, whether one is there or not */
     uint64_t tick;
     sft__h5_window *windows;
     sft__h5_object object; /* the one being read */
@@ -148,6 +149,9 @@ sft_status sft__h5_bad(const sft__h5 *h, uint64_t addr, sft_error *err, const ch
 /* n bytes at an address; `what` is for the error. */
 sft_status sft__h5_read(sft__h5 *h, uint64_t addr, void *dst, size_t n, const char *what,
                         sft_error *err);
+/* Charges work to the budget of metadata, or on places of chunks to theirs. */
+sft_status sft__h5_charge(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err);
+sft_status sft__h5_charge_places(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err);
 /* The same into memory that grows. */
 sft_status sft__h5_block(sft__h5 *h, sft__h5_buf *buf, uint64_t addr, uint64_t n, const char *what,
                          sft_error *err);

@@ -80,6 +80,7 @@ static sft_status take_pages(array *a, uint64_t addr, const written *w, uint64_t
                              sft_error *err) {
     sft__h5 *h = a->h;
 
+    SFT_TRY(sft__h5_charge_places(h, addr, n / a->page, err));
     for (uint64_t at = 0, page = 0; at < n; at += a->page, page++) {
         const uint64_t here = n - at < a->page ? n - at : a->page;
         const uint64_t bytes = here * a->element + 4;

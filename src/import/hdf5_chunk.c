@@ -166,6 +166,7 @@ static sft_status implicit(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chunks 
         return sft__h5_bad(h, d->data, err,
                            "chunks in a row that are filtered, or beyond the file");
     }
+    SFT_TRY(sft__h5_charge_places(h, d->addr, all, err));
     for (uint64_t i = 0; i < all; i++) { /* at most one for each chunk_bytes of the file */
         const sft__h5_chunk chunk = {0, d->data + i * d->chunk_bytes, d->chunk_bytes, 0};
         SFT_TRY(sft__h5_chunk_number(h, d, c, i, d->rank, &chunk, err));
@@ -205,6 +206,7 @@ sft_status sft__h5_chunks_read(sft__h5 *h, const sft__h5_dataset *d, sft__h5_chu
     if (d->data == SFT__H5_UNDEF) {
         return SFT_OK;
     }
+    SFT_TRY(sft__h5_charge_places(h, d->addr, c->total, err));
     SFT_TRY(read[d->index](h, d, c, err));
     if (c->count > 1) {
         qsort(c->at, c->count, sizeof *c->at, by_place);

@@ -11,7 +11,15 @@
 #include "import/hdf5.h"
 #include <zlib.h>
 
-enum { DEFLATE = 1, SHUFFLE = 2, FLETCHER = 3, SLOTS = 256, KEPT = 12 << 20, RATIO_MAX = 1032 };
+enum {
+    DEFLATE = 1,
+    SHUFFLE = 2,
+    FLETCHER = 3,
+    SLOTS = 256,
+    KEPT = 32 << 20,
+    RATIO_MAX = 1032,
+    ROW_RATIO = 16
+};
 
 typedef struct slot {
     const void *owner; /* NULL: empty */
@@ -355,6 +363,30 @@ static sft_status check_size(sft__h5 *h, const sft__h5_dataset *d, const sft__h5
     return SFT_OK;
 }
 
+/* Rows of a tensor are read one after the other. The chunks that one row meets are decoded once if
+ * all of them are kept; if not, for each stretch of rows anew: little data must not become much
+ * work.
+ */
+static sft_status check_row(sft__h5 *h, const sft__h5_dataset *d, const sft__h5_chunks *c,
+                            sft_error *err) {
+    uint64_t row = d->chunk_bytes;
+    uint64_t packed = 0;
+
+    for (uint32_t i = 1; i < d->rank; i++) {
+        row = sft__mul64(row, c->grid[i], &row) ? row : UINT64_MAX;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        packed += c->at[i].size; /* each lies in the file, and there are less than 2^32 */
+    }
+    return row <= KEPT || packed > c->count * d->chunk_bytes / ROW_RATIO
+               ? SFT_OK
+               : sft__fail_tensor(err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
+                                  "hdf5-ratio: %llu bytes inflate %d-fold or more, and the chunks "
+                                  "of one row to %llu bytes, %d are kept",
+                                  (unsigned long long)packed, (int)ROW_RATIO,
+                                  (unsigned long long)row, (int)KEPT);
+}
+
 static sft_status check_budget(sft__h5 *h, const sft__h5_dataset *d, const sft__h5_chunks *c,
                                sft_error *err) {
     uint64_t all;
@@ -386,6 +418,9 @@ sft_status sft__h5_chunk_source(sft_source **out, sft__h5 *h, const sft__h5_data
 
     *out = NULL;
     SFT_TRY(check_budget(h, d, c, err));
+    if (d->filter_count != 0) {
+        SFT_TRY(check_row(h, d, c, err));
+    }
     if (h->decoder == NULL) {
         SFT_TRY(decoder_create(&h->decoder, allocator, err));
     }

@@ -8,6 +8,9 @@
 #include "base/strmap.h"
 #include "import/hdf5.h"
 
+/* What a read and a window cost beyond the bytes asked for, in bytes of the budget. */
+enum { READ_COST = 16, WINDOW_COST = 112, PLACES = 1 << 25 };
+
 static const uint8_t magic[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 uint64_t sft__h5_find(const sft_source *source) {
@@ -171,11 +174,22 @@ uint64_t sft__h5_take_addr(const sft__h5 *h, sft__h5_in *in) {
 
 /* ---------------------------------------------------------------- bytes by address */
 
-static sft_status charge(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
-    if (n + 16 > h->budget) {
+sft_status sft__h5_charge(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
+    if (n > h->budget) {
         return sft__h5_bad(h, addr, err, "metadata that refers to the same bytes again and again");
     }
-    h->budget -= n + 16;
+    h->budget -= n;
+    return SFT_OK;
+}
+
+sft_status sft__h5_charge_places(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
+    if (n > h->places) {
+        return sft__fail_at(err, SFT_E_LIMIT, h->base + addr,
+                            "hdf5: datasets with places for %llu more chunks than a file of this "
+                            "size may have",
+                            (unsigned long long)(n - h->places));
+    }
+    h->places -= n;
     return SFT_OK;
 }
 
@@ -192,6 +206,7 @@ static sft_status window_at(sft__h5 *h, uint64_t at, const sft__h5_window **out,
         }
         oldest = w->used < oldest->used ? w : oldest;
     }
+    SFT_TRY(sft__h5_charge(h, at > h->base ? at - h->base : 0, WINDOW_COST, err));
     oldest->at = UINT64_MAX;
     oldest->len = size - at < SFT__H5_WINDOW ? (size_t)(size - at) : SFT__H5_WINDOW;
     SFT_TRY(sft_source_read(h->source, at, oldest->bytes, oldest->len, err));
@@ -212,7 +227,7 @@ sft_status sft__h5_read(sft__h5 *h, uint64_t addr, void *dst, size_t n, const ch
                             "hdf5: %s of %zu bytes at the address %llu, the file ends at %llu",
                             what, n, (unsigned long long)addr, (unsigned long long)h->end);
     }
-    SFT_TRY(charge(h, addr, n, err));
+    SFT_TRY(sft__h5_charge(h, addr, n + READ_COST, err));
     uint64_t at = h->base + addr;
     if (n >= SFT__H5_WINDOW) {
         return sft_source_read(h->source, at, dst, n, err);
@@ -330,6 +345,7 @@ static sft_status addresses(sft__h5 *h, uint64_t base, uint64_t end, sft_error *
                             (unsigned long long)size, (unsigned long long)end);
     }
     h->end = end - base;
+    h->places = PLACES + size;
     h->budget = size > (UINT64_MAX - (1u << 20)) / 8 ? UINT64_MAX : 8 * size + (1u << 20);
     return SFT_OK;
 }

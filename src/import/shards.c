@@ -8,7 +8,8 @@
 #include "base/utf8.h"
 #include <stdlib.h>
 
-enum { INDEX_MAX = 64 << 20 };
+/* The largest models have a few hundred thousand tensors. */
+enum { INDEX_MAX = 64 << 20, NAMES_MOST = 64 << 20, TENSORS_MOST = 1 << 20 };
 
 /* One component, of this folder. */
 static bool is_plain_name(const char *file, size_t len) {
@@ -41,6 +42,12 @@ static const char *map_read(sft__shard_index *x, sft__json *j, const char *p, sf
         }
         char *raw = sft__arena_copy(&x->arena, name.raw, name.len);
         char *raw_file = sft__arena_copy(&x->arena, file.raw, file.len);
+        if (x->count == TENSORS_MOST || x->arena.over_budget) {
+            (void)sft__fail(err, SFT_E_LIMIT,
+                            "the index: more than %d tensors, or %d bytes of names",
+                            (int)TENSORS_MOST, (int)NAMES_MOST);
+            return NULL;
+        }
         if (raw == NULL || raw_file == NULL ||
             !sft__grow(x->allocator, &x->entries, &x->room, x->count + 1, sizeof *x->entries)) {
             (void)sft__fail_nomem(err, name.len);
@@ -130,7 +137,7 @@ sft_status sft__shard_index_read(sft__shard_index *index, const sft_source *sour
     sft__shard_index *x = index;
 
     x->allocator = allocator;
-    sft__arena_init(&x->arena, allocator, 0);
+    sft__arena_init(&x->arena, allocator, NAMES_MOST);
     SFT_TRY(read_all(x, source, err));
     if (x->count == 0) {
         return sft__fail(err, SFT_E_INDEX, "the index names no tensor");

@@ -14,7 +14,10 @@ enum {
     LANES = 4,
     HISTORY = 4 << 20, /* a power of two: positions wrap by a mask */
     INPUT = 64 << 10,
-    RATIO_MAX = 1032 /* no deflate stream expands more */
+    POINTS = 512, /* 40 KiB each */
+    POINTS_EACH = 256,
+    POINT_STEP = 1 << 20, /* bytes between two of a member at least */
+    RATIO_MAX = 1032      /* no deflate stream expands more */
 };
 
 typedef struct member {
@@ -37,10 +40,21 @@ typedef struct lane {
     bool started; /* z must be ended */
     uint64_t in_at;
     uint64_t out_at;
+    uint64_t from; /* the history begins here, or later */
     uint32_t crc;
     uint8_t *input;
     uint8_t *history;
 } lane;
+
+/* A stream as it was at some place, so that what lies before the history of all lanes is not
+ * inflated from the first byte on for every tensor of a member. */
+typedef struct point {
+    const member *owner; /* NULL: free */
+    uint64_t in_at;
+    uint64_t out_at;
+    uint32_t crc;
+    z_stream z;
+} point;
 
 struct sft__inflater {
     const sft_allocator *allocator;
@@ -48,6 +62,8 @@ struct sft__inflater {
     uint64_t tick;
     size_t references; /* under the lock */
     lane lanes[LANES];
+    size_t next_point; /* to be given away */
+    point *points;     /* POINTS of them, or NULL */
 };
 
 sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
@@ -94,6 +110,13 @@ static sft_status inflater_create(struct sft__inflater **out, const sft_allocato
     return SFT_OK;
 }
 
+static void point_reset(point *p) {
+    if (p->owner != NULL) {
+        (void)inflateEnd(&p->z);
+    }
+    memset(p, 0, sizeof *p);
+}
+
 static void lane_reset(struct sft__inflater *s, lane *l) {
     if (l->started) {
         (void)inflateEnd(&l->z);
@@ -114,6 +137,10 @@ void sft__inflater_drop(struct sft__inflater *inflater) {
         for (size_t i = 0; i < LANES; i++) {
             lane_reset(inflater, &inflater->lanes[i]);
         }
+        for (size_t i = 0; i < POINTS && inflater->points != NULL; i++) {
+            point_reset(&inflater->points[i]);
+        }
+        sft__free(inflater->allocator, inflater->points, POINTS * sizeof *inflater->points);
         sft__mutex_reset(&inflater->lock);
         sft__free(inflater->allocator, inflater, sizeof *inflater);
     }
@@ -138,8 +165,70 @@ static sft_status lane_start(struct sft__inflater *s, lane *l, const member *m, 
     l->z.avail_in = 0;
     l->in_at = 0;
     l->out_at = 0;
+    l->from = 0;
     l->crc = 0;
     l->owner = m;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- points to go on from */
+
+static uint64_t step_of(const member *m) {
+    const uint64_t step = m->usize / POINTS_EACH;
+    return step > POINT_STEP ? step : POINT_STEP;
+}
+
+/* The last point of the member at or before `offset`. */
+static point *point_before(struct sft__inflater *s, const member *m, uint64_t offset) {
+    point *best = NULL;
+
+    for (size_t i = 0; i < POINTS && s->points != NULL; i++) {
+        point *p = &s->points[i];
+        if (p->owner == m && p->out_at <= offset && (best == NULL || p->out_at > best->out_at)) {
+            best = p;
+        }
+    }
+    return best;
+}
+
+/* Notes where the lane is, if no point lies a step before it. Without memory there is none. A
+ * stream knows its own address: it is copied, never moved. */
+static void point_put(struct sft__inflater *s, lane *l) {
+    const uint64_t step = step_of(l->owner);
+    const point *before = l->out_at < step ? NULL : point_before(s, l->owner, l->out_at);
+
+    if (l->out_at < step || (before != NULL && l->out_at - before->out_at < step)) {
+        return;
+    }
+    if (s->points == NULL) {
+        s->points = sft__alloc_zero(s->allocator, POINTS * sizeof *s->points);
+    }
+    if (s->points == NULL) {
+        return;
+    }
+    point *p = &s->points[s->next_point];
+    point_reset(p);
+    if (inflateCopy(&p->z, &l->z) == Z_OK) {
+        p->owner = l->owner;
+        p->in_at = l->in_at - l->z.avail_in;
+        p->out_at = l->out_at;
+        p->crc = l->crc;
+        s->next_point = (s->next_point + 1) % POINTS;
+    }
+}
+
+/* Brings a lane of the member to a point. */
+static sft_status lane_jump(lane *l, point *p, sft_error *err) {
+    (void)inflateEnd(&l->z);
+    l->started = inflateCopy(&l->z, &p->z) == Z_OK;
+    if (!l->started) {
+        l->owner = NULL;
+        return sft__fail_nomem(err, sizeof l->z);
+    }
+    l->z.avail_in = 0;
+    l->in_at = p->in_at;
+    l->out_at = l->from = p->out_at;
+    l->crc = p->crc;
     return SFT_OK;
 }
 
@@ -151,7 +240,8 @@ static sft_status lane_for(struct sft__inflater *s, const member *m, uint64_t of
 
     for (size_t i = 0; i < LANES; i++) {
         lane *l = &s->lanes[i];
-        const bool behind = l->out_at > HISTORY && offset < l->out_at - HISTORY;
+        const bool behind =
+            offset < l->from || (l->out_at > HISTORY && offset < l->out_at - HISTORY);
         if (l->owner == m && !behind && (best == NULL || l->out_at > best->out_at)) {
             best = l;
         }
@@ -160,6 +250,10 @@ static sft_status lane_for(struct sft__inflater *s, const member *m, uint64_t of
     if (best == NULL) {
         best = oldest;
         SFT_TRY(lane_start(s, best, m, err));
+    }
+    point *p = best->out_at < offset ? point_before(s, m, offset) : NULL;
+    if (p != NULL && p->out_at > best->out_at) {
+        SFT_TRY(lane_jump(best, p, err));
     }
     best->used = ++s->tick;
     *out = best;
@@ -225,7 +319,7 @@ static sft_status lane_finish(lane *l, sft_error *err) {
 }
 
 /* Inflates the next bytes into the history. */
-static sft_status lane_step(lane *l, sft_error *err) {
+static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
     const member *m = l->owner;
     const size_t at = (size_t)(l->out_at & (HISTORY - 1));
     const uint64_t left = m->usize - l->out_at;
@@ -251,13 +345,18 @@ static sft_status lane_step(lane *l, sft_error *err) {
     if (result != Z_OK && result != Z_BUF_ERROR) {
         return broken(m, l, err, "its deflate stream is damaged");
     }
-    return l->out_at == m->usize ? lane_finish(l, err) : SFT_OK;
+    if (l->out_at == m->usize) {
+        return lane_finish(l, err);
+    }
+    point_put(s, l);
+    return SFT_OK;
 }
 
-static sft_status lane_read(lane *l, uint64_t offset, uint8_t *dst, size_t size, sft_error *err) {
+static sft_status lane_read(struct sft__inflater *s, lane *l, uint64_t offset, uint8_t *dst,
+                            size_t size, sft_error *err) {
     while (size > 0) {
         while (l->out_at <= offset) {
-            SFT_TRY(lane_step(l, err));
+            SFT_TRY(lane_step(s, l, err));
         }
         const size_t at = (size_t)(offset & (HISTORY - 1));
         const uint64_t have = l->out_at - offset;
@@ -278,7 +377,7 @@ static sft_status member_read(void *self, uint64_t offset, void *dst, size_t siz
     sft__mutex_lock(&m->shared->lock);
     sft_status status = lane_for(m->shared, m, offset, &l, err);
     if (status == SFT_OK) {
-        status = lane_read(l, offset, dst, size, err);
+        status = lane_read(m->shared, l, offset, dst, size, err);
         if (status != SFT_OK) {
             l->owner = NULL;
         }
@@ -300,6 +399,11 @@ static void member_close(void *self) {
     for (size_t i = 0; i < LANES; i++) {
         if (shared->lanes[i].owner == m) {
             shared->lanes[i].owner = NULL;
+        }
+    }
+    for (size_t i = 0; i < POINTS && shared->points != NULL; i++) {
+        if (shared->points[i].owner == m) {
+            point_reset(&shared->points[i]);
         }
     }
     sft__mutex_unlock(&shared->lock);

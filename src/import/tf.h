@@ -89,6 +89,7 @@ typedef struct sft__tf {
     size_t place_count;
     size_t place_room;
     uint64_t key_bytes; /* of all keys so far */
+    uint64_t pairs;     /* of slices compared so far */
     bool mapped;
     bool big; /* numbers of the data are big-endian */
 } sft__tf;

@@ -10,7 +10,8 @@
 #include "import/tf.h"
 #include <stdlib.h>
 
-enum { PAIRWISE_MOST = 4096 };
+/* Of one variable; pairs of slices compared in all of the file. */
+enum { PAIRWISE_MOST = 4096, PAIRS_MOST = 1 << 25 };
 
 /* A slice as the whole's entry has it: full: from 0 to the end, where nothing is written. */
 typedef struct extent {
@@ -283,8 +284,8 @@ static bool are_rows(const boxes *b, const sft_tensor *t) {
     return cut <= 1;
 }
 
-static sft_status check_boxes(const sft__tf_pair *pair, const boxes *b, const sft_tensor *t,
-                              sft_error *err) {
+static sft_status check_boxes(sft__tf *tf, const sft__tf_pair *pair, const boxes *b,
+                              const sft_tensor *t, sft_error *err) {
     const bool rows = are_rows(b, t);
 
     if (!rows && b->count > PAIRWISE_MOST) {
@@ -292,8 +293,15 @@ static sft_status check_boxes(const sft__tf_pair *pair, const boxes *b, const sf
                                 "tf-slice: %u slices cut in several dimensions, %d are the limit",
                                 (unsigned)b->count, (int)PAIRWISE_MOST);
     }
-    for (uint32_t i = 1; i < b->count; i++) {
-        for (uint32_t k = rows ? i - 1 : 0; k < i; k++) {
+    for (uint32_t i = 0; i < b->count; i++) { /* sorted: of those behind it, the first ones */
+        const uint64_t end =
+            b->rank == 0 ? UINT64_MAX : b->pieces[i].start[0] + b->pieces[i].count[0];
+        const uint32_t last = rows && i + 2 < b->count ? i + 2 : b->count;
+        for (uint32_t k = i + 1; k < last && (b->rank == 0 || b->pieces[k].start[0] < end); k++) {
+            if (tf->pairs++ == PAIRS_MOST) {
+                return sft__fail_tensor(err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
+                                        "tf-slice: too many slices cut in several dimensions");
+            }
             if (meet(&b->pieces[i], &b->pieces[k], b->rank)) {
                 return bad(pair, err, "two slices that share elements");
             }
@@ -354,7 +362,7 @@ static sft_status add_slices(sft__tf *tf, const sft__tf_pair *pair, const sft__t
     if (b.count > 1) {
         qsort(b.pieces, b.count, sizeof *b.pieces, by_start);
     }
-    SFT_TRY(check_boxes(pair, &b, t, err));
+    SFT_TRY(check_boxes(tf, pair, &b, t, err));
     if (b.count <= 1) { /* the whole, or nothing at all: then any place will do */
         b.pieces[0].start = NULL;
         b.pieces[0].count = NULL;

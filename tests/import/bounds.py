@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """bounds.py --tool TOOL - small files that cost much, fed to the commands that hostile.py does not run: `convert`, with and
-without --tree, and `check`. Bounds: 2 seconds of the processor's time, 256 MiB at the peak, no output left behind by what
+without --tree, and `diff`. Bounds: 2 seconds of the processor's time, 256 MiB at the peak, no output left behind by what
 fails. Standard library only; Linux."""
 import argparse
 import os
 import pathlib
+import random
+import struct
 import sys
 import tempfile
 
-from hostile import tensor, text, torch_zip
+from hostile import Member, make_zip, storage, tensor, text, torch_zip
 from hostile_table import MEMORY, SECONDS, Run
 
 P = b"\x80\x02"
@@ -36,6 +38,26 @@ def trees():
     yield pkl("many tensors of one name", b"}(" + text("w") + b"q\1" + one + b"q\0" + b"h\1h\0" * MANY + b"u", "memory")
 
 
+def archives():
+    """Deflated members: what is read in another order than it lies in, is not inflated anew for each tensor."""
+    order, each = list(range(4000)), 65536
+    random.Random(1).shuffle(order)
+    body = b""
+    for i, at in enumerate(order):
+        where = storage(kind="ByteStorage", n=len(order) * each) + b"q\1" if i == 0 else b"h\1"
+        body += text("t%05d" % i) + tensor(where, at * each, (each,), (1,))
+    data = make_zip([Member("m/data.pkl", P + b"}(" + body + b"u."), Member("m/data/0", bytes(len(order) * each), method=8),
+                     Member("m/version", b"3\n")])
+    yield "4,000 tensors of a deflated member, in no order", data, None, ("convert",)
+
+
+def others():
+    entries = ",".join('"k%06d":"v"' % i for i in range(200000))
+    header = ('{"__metadata__":{%s}}' % entries).encode()
+    header += b" " * (-len(header) % 8)
+    yield "200,000 metadata", struct.pack("<Q", len(header)) + header, None, ("diff", "case.pt")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -43,7 +65,7 @@ def main():
     faults, count, slowest, peak = [], 0, 0.0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for what, data, error, args in trees():
+        for what, data, error, args in [*trees(), *archives(), *others()]:
             (folder / "case.pt").write_bytes(data)
             out = ["-o", "out.safetensors", "-q"] if args[0] == "convert" else []
             run = Run(tool, [args[0], "case.pt", *args[1:], *out], folder)

@@ -174,6 +174,62 @@ def root(make, *more, version=2):
 GOOD = dataset(compact())
 
 
+def crowd(count, block, extra=b""):
+    """A root of `count` links to as many copies of the object block(address of extra); headers of version 1, which have no
+    sums."""
+    extra += b"\0" * (-len(extra) % 8)
+    names = ["%06d" % i for i in range(count)]
+
+    def body(first, step):
+        return b"".join(header1(link(name, first + i * step))[16:] for i, name in enumerate(names))
+
+    at = 48 + 16 + len(body(0, 0))
+    one = block(at)
+    one += b"\0" * (-len(one) % 8)
+    links = body(at + len(extra), len(one))
+    out = struct.pack("<BxHIII", 1, min(count, 65535), 1, len(links), 0) + links + extra + one * count
+    return summed(b"\x89HDF\r\n\x1a\n" + bytes([2, 8, 8, 0]) + q(0, NONE, 48 + len(out), 48)) + out
+
+
+def first_chunk(size, at, *place):
+    return b"TREE\1\0\1\0" + q(NONE, NONE) + struct.pack("<II", size, 0) + q(*place, 0) + q(at)
+
+
+def multitudes():
+    """Much work out of few bytes: chunks that are not there, metadata read again and again."""
+    for name, layout, shape, most in (
+        ("hdf5: places of chunks in a row", lambda at: chunked4(0, 2, b"", 1, 1), (1,), (1000000,)),
+        ("hdf5: places of chunks in a tree", lambda at: chunked(at, 1, 1), (600000,), None),
+    ):
+        data = crowd(8000, lambda at: header1(space(*shape, most=most), U1, layout(at)), first_chunk(1, 48, 0))
+        case(name, data, U, "more chunks than")
+    chunk = zlib.compress(bytes(1 << 22), 9)
+    columns = 64
+
+    def tree(at):
+        out = b"TREE\1\0" + struct.pack("<H", columns) + q(NONE, NONE)
+        size = len(out) + columns * 40
+        return out + b"".join(struct.pack("<II", len(chunk), 0) + q(0, i, 0) + q(at + size + i * len(chunk)) for i in range(columns))
+
+    case("hdf5: bomb of columns", wide(tree, chunk * columns, columns), U, "hdf5-ratio")
+    long = [("!" * 60000, 0)] + [("%06d" % i, 0) for i in range(60000)]
+
+    def links(at):
+        return b"".join(header1(link(name, at))[16:] for name, _ in long)
+
+    at = 48 + 16 + len(links(0))
+    out = struct.pack("<BxHIII", 1, 60001, 1, at - 64, 0) + links(at) + header1(space(1), U1, compact(b"\1"))
+    case("hdf5: many names of what has a long one", summed(b"\x89HDF\r\n\x1a\n" + bytes([2, 8, 8, 0]) + q(0, NONE, 48 + len(out), 48)) +
+         out, U, "again and again")
+
+
+def wide(tree, chunks, columns):
+    """A dataset of bytes in columns of 4 MiB each."""
+    probe = crowd(1, lambda at: header1(space(1 << 22, columns), U1, chunked(at, 1 << 22, 1, 1), filters(1)), tree(0) + chunks)
+    at = probe.index(b"TREE")
+    return crowd(1, lambda at: header1(space(1 << 22, columns), U1, chunked(at, 1 << 22, 1, 1), filters(1)), tree(at) + chunks)
+
+
 # ---------------------------------------------------------------- cases
 
 
@@ -482,7 +538,7 @@ def chunks():
     case("hdf5 chunks: other rank", file(*two, dims=(2, 2, 4)), U, "dimensions")
     case("hdf5 chunks: other elements", file(*two, dims=(2, 8)), U, "other elements")
     case("hdf5 chunks: one of 2^30", file(two[0], shape=(1 << 31,)), U, "+")
-    case("hdf5 chunks: one of 2^50", file(two[0], shape=(1 << 51,)), U, "memory")
+    case("hdf5 chunks: one of 2^50", file(two[0], shape=(1 << 51,)), U, "more chunks than")
     for i in (0, 4, 5, 6, 7, 32000, 32015):
         case("hdf5 chunks: filter %d" % i, file(*two, ids=(i,)), H, "filter")
     case("hdf5 chunks: 9 filters", file(*two, ids=(2,) * 9), U, "more than 8")
@@ -612,7 +668,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (superblocks, headers, links, tables, dense, datasets, chunks, archives):
+    for make in (superblocks, headers, links, tables, dense, datasets, chunks, archives, multitudes):
         make()
     if args.corpus:
         corpus(args.corpus)
