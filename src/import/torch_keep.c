@@ -269,6 +269,7 @@ static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sf
     if (n->known == SFT__G_ENCODE) {
         return put_bytes(k, n, len, err);
     }
+    SFT_TRY(sft__tree_visit(k->w, (uint64_t)2 * COST_REAL, err)); /* a complex number has two */
     if (n->known == SFT__G_NP_SCALAR) {
         return put_numpy(k, n, len, err);
     }
@@ -290,12 +291,13 @@ static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sf
     return left_out(k, len, err, name);
 }
 
-/* Counts a look at a value, and what it takes to write it. */
+/* Counts a look at a value, and what it takes to write it; of text, to find that it is none. */
 static sft_status visit(keeping *k, const sft__pk_node *n, sft_error *err) {
-    const uint64_t words = n->type == SFT__PK_BIG ? n->count / COST_WORD : 0;
-    const uint64_t cost = n->type == SFT__PK_FLOAT     ? COST_REAL
-                          : words > SFT__DECIMAL_BYTES ? 0 /* refused */
-                                                       : words * words;
+    const bool big = n->type == SFT__PK_BIG && n->count <= SFT__DECIMAL_BYTES; /* else refused */
+    const uint64_t words = big ? n->count / COST_WORD : 0;
+    const uint64_t cost = n->type == SFT__PK_FLOAT ? COST_REAL
+                          : n->type == SFT__PK_STR ? n->count / SFT__TREE_TEXT
+                                                   : words * words;
 
     SFT_TRY(sft__tree_visit(k->w, cost, err));
     return room_for(k, 0, err);

@@ -33,6 +33,10 @@ def trees():
     yield pkl("one large integer, many times", b"(" + large + b"h\0" * MANY + b"l", "pickle-expansion")
     real = b"G\0\0\0\0\0\0\0\1q\0"
     yield pkl("one denormal, many times", b"(" + real + b"h\0" * 2 * MANY + b"l", "pickle-expansion")
+    lone = text(b"k" * 5000000 + b"\xed\xa0\x80") + b"q\0"
+    yield pkl("text with a lone surrogate, many times", b"(" + lone + b"h\0" * MANY + b"l", "pickle-expansion")
+    pair = b"cbuiltins\ncomplex\n(" + real[:9] * 2 + b"tRq\0"
+    yield pkl("one complex denormal, many times", b"(" + pair + b"h\0" * MANY + b"l", "pickle-expansion")
     one = tensor(size=(), stride=())
     yield pkl("one tensor, many times", b"](" + one + b"q\0" + b"h\0" * MANY + b"e", None)
     yield pkl("many tensors of one name", b"}(" + text("w") + b"q\1" + one + b"q\0" + b"h\1h\0" * MANY + b"u", "memory")
