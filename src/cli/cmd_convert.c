@@ -351,9 +351,10 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     return cli_is_url(input) ? cli_url_source(k->c, input, out, err) : SFT_OK;
 }
 
-/* A conversion that met pages of its input that are gone was cancelled by cli_control. */
+/* A conversion that met pages of its input that are gone was cancelled by cli_control, or failed
+ * over the zeros that it read instead. */
 static sft_status outcome(sft_status status, sft_error *err) {
-    return status != SFT_E_CANCELLED || !cli_sys_lost_pages()
+    return status == SFT_OK || status == SFT_E_TRUNCATED || !cli_sys_lost_pages()
                ? status
                : sft_error_set(err, SFT_E_TRUNCATED, 0, SFT_NO_OFFSET, NULL, 0,
                                "the input was cut short while it was read, or its disk failed");

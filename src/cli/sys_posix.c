@@ -68,12 +68,19 @@ static volatile sig_atomic_t lost;
 static size_t page_bytes;
 
 /* Puts a page of zeros where the access failed, which is then repeated. mmap is a bare system call
- * here, though POSIX does not list it for handlers. */
+ * here, though POSIX does not list it for handlers. What is no page that a file lacks (sent by
+ * somebody, an odd address, memory that failed) kills as ever: it has no address, or zeros there
+ * would help nothing. */
 static void on_lost_page(int number, siginfo_t *info, void *context) {
     const int before = errno;
     uint8_t *at = info->si_addr;
 
     (void)context;
+    if (info->si_code != BUS_ADRERR && info->si_code != BUS_OBJERR) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number); /* when this returns */
+        return;
+    }
     lost = 1;
     at -= (uintptr_t)at % page_bytes;
     if (mmap(at, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import struct
 import subprocess
 import tempfile
@@ -32,20 +33,31 @@ def turned(data, size, rows, columns):
     return bytes(out)
 
 
-def cut_meanwhile(tool, tmp):
-    """A file that is cut short while it is mapped: an error, no signal, and nothing is left behind."""
+def run_until(command, ready):
+    """Starts the tool; it runs when this returns and ready(its number) was true, or has ended."""
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while run.poll() is None:
+        with contextlib.suppress(OSError):
+            if ready(run.pid):
+                break
+    return run
+
+
+def maps(path):
+    return lambda pid: str(path) in pathlib.Path(f"/proc/{pid}/maps").read_text()
+
+
+def cut_meanwhile(tool, tmp, *verify):
+    """A file that is cut short while it is mapped, in the first or the second pass: an error, no signal, and nothing
+    is left behind."""
     source, target = tmp / "cut.npy", tmp / "cut" / "out.safetensors"
-    target.parent.mkdir()
-    head = npy("|u1", (16384, 16384), True, b"")
+    target.parent.mkdir(exist_ok=True)
+    side = 8192
+    head = npy("|u1", (side, side), True, b"")
+    command = [tool, "convert", source, "-o", target, "-q", "--no-sync", "-j", "1", *verify]
     for _ in range(20):
-        source.write_bytes(head)
-        os.truncate(source, len(head) + (1 << 28))
-        command = [tool, "convert", source, "-o", target, "-q", "--no-sync", "-j", "1"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
-            while run.poll() is None:
-                with contextlib.suppress(OSError):
-                    if str(source) in pathlib.Path(f"/proc/{run.pid}/maps").read_text():
-                        break
+        source.write_bytes(head + b"\1" * side**2)
+        with run_until(command, (lambda _: target.exists()) if verify else maps(source)) as run:
             os.truncate(source, len(head) + 4096)
             said = run.stderr.read()
         if run.returncode == 0:  # it was faster
@@ -55,6 +67,22 @@ def cut_meanwhile(tool, tmp):
         assert list(target.parent.iterdir()) == []
         return
     raise AssertionError("20 conversions ended before their file was cut")
+
+
+def killed_meanwhile(tool, tmp):
+    """The signal of a page that is lost, sent by somebody: it kills, and nothing is published."""
+    source, target = tmp / "cut.npy", tmp / "killed.safetensors"
+    source.write_bytes(npy("|u1", (8192, 8192), True, bytes(8192**2)))
+    command = [tool, "convert", source, "-o", target, "-q", "--no-sync", "-j", "1"]
+    for _ in range(20):
+        with run_until(command, maps(source)) as run:
+            run.send_signal(signal.SIGBUS)
+        if run.returncode == 0:
+            target.unlink()
+            continue
+        assert run.returncode == -signal.SIGBUS and not target.exists(), run.returncode
+        return
+    raise AssertionError("20 conversions ended before they were killed")
 
 
 def main():
@@ -98,7 +126,9 @@ def main():
                 assert z.read(f"{key}.npy").endswith(expected), key
         if os.path.exists("/proc/self/maps"):
             cut_meanwhile(tool, tmp)
-    print("arrays of 4 sizes, turned and plain, 5 ways; one cut short meanwhile")
+            cut_meanwhile(tool, tmp, "--verify")
+            killed_meanwhile(tool, tmp)
+    print("arrays of 4 sizes, turned and plain, 5 ways; cut short and killed meanwhile")
 
 
 if __name__ == "__main__":
