@@ -220,6 +220,15 @@ char *sft__arena_copy(sft__arena *arena, const void *src, size_t len) {
     return p;
 }
 
+void sft__arena_rewind(sft__arena *arena, const sft__arena *mark) {
+    while (arena->chunks != mark->chunks) {
+        sft__arena_chunk *chunk = arena->chunks;
+        arena->chunks = chunk->next;
+        sft__free(arena->allocator, chunk, chunk->size);
+    }
+    *arena = *mark;
+}
+
 void sft__arena_free(sft__arena *arena) {
     sft__arena_chunk *chunk = arena->chunks;
     while (chunk != NULL) {

@@ -55,6 +55,8 @@ void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t
 void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment); /* NULL: no memory or budget */
 /* Copies len bytes and adds a NUL. */
 char *sft__arena_copy(sft__arena *arena, const void *src, size_t len);
+/* Frees what was taken since `mark`, a copy of the arena as it was; what was taken before stays. */
+void sft__arena_rewind(sft__arena *arena, const sft__arena *mark);
 void sft__arena_free(sft__arena *arena); /* all of it; the arena may be used again */
 
 #endif

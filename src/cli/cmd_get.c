@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REMOTE_BLOCK_BYTES = 16 << 20 };
+enum { FAR_BLOCK_BYTES = 16 << 20 };
 
 typedef struct job {
     cli *c;
@@ -82,11 +82,12 @@ static bool make_header(job *j) {
     return j->header != NULL;
 }
 
-/* Where a read costs a round trip, few long ones. */
-static bool is_remote(const sft_catalog *catalog, const sft_tensor *t) {
+/* Where a read costs a round trip, or to inflate all that lies between its elements, few long ones.
+ */
+static bool is_far(const sft_catalog *catalog, const sft_tensor *t) {
     return t->piece_count > 0 &&
            (sft_source_flags(sft_catalog_source_at(catalog, t->pieces[0].source)) &
-            SFT_SOURCE_REMOTE) != 0;
+            (SFT_SOURCE_REMOTE | SFT_SOURCE_SEQUENTIAL)) != 0;
 }
 
 /* Elements of a block: such that it is about so many bytes in the wider of the two types. */
@@ -94,7 +95,7 @@ static size_t block_elements(const job *j) {
     const sft_tensor *t = j->pick.tensor;
     const uint32_t a = (sft_dtype_bits(t->dtype) + 7) / 8;
     const uint32_t b = (sft_dtype_bits(j->dtype) + 7) / 8;
-    const size_t bytes = is_remote(j->catalog, t) ? REMOTE_BLOCK_BYTES : CLI_BLOCK_BYTES;
+    const size_t bytes = is_far(j->catalog, t) ? FAR_BLOCK_BYTES : CLI_BLOCK_BYTES;
     return bytes / 8 * (8 / (a > b ? a : b)); /* a, b: 1, 2, 4 or 8; a multiple of 8 */
 }
 

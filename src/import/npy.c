@@ -274,6 +274,7 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
     if (!h->listed && h->descr_len == 2 && h->descr[1] == 'O') {
         sft__pickle p;
         if (r->job->scanning) {
+            const sft__arena before = r->job->arena; /* nothing of it stays but findings */
             memset(&p, 0, sizeof p);
             p.job = r->job;
             sft_status status = sft__pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
@@ -281,6 +282,7 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
                 status = sft__pickle_run(&p, r->data, r->end, err);
             }
             sft__pickle_reset(&p);
+            sft__arena_rewind(&r->job->arena, &before);
             SFT_TRY(status);
         }
         return sft__import_opaque(r->job, r->name, r->name_len, r->offset, err,

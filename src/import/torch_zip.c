@@ -230,11 +230,13 @@ static void scan_others(const archive *a, sft__import *job, const sft__zip_entry
         }
         memset(&p, 0, sizeof p);
         p.job = job;
+        const sft__arena before = job->arena; /* nothing of it stays but findings */
         if (run_member(&p, job, e, &why) != SFT_OK) {
             sft__import_find(job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, e->name, e->name_len,
                              "broken", why.offset, "%s", why.message);
         }
         sft__pickle_reset(&p);
+        sft__arena_rewind(&job->arena, &before);
     }
 }
 

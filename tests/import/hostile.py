@@ -220,6 +220,8 @@ def zips():
     case("bomb of zeros as the pickle", torch_zip(members=[Member("m/data.pkl", b"N" * (1 << 27) + b".", method=8)] +
                                                  base[1:]), U, "pickle-stack")
     case("second folder with a pickle", torch_zip(members=base + [Member("n/data.pkl", GOOD)]), D, "torch-folder")
+    many = [Member("m/%d.pkl" % i, b"\x80\x02N.") for i in range(3000)] + [Member("m/x.pkl", b"cos\nsystem\n(S'x'\ntR.")]
+    case("3,000 pickles, then one that runs code", torch_zip(members=base + many), D, None)
     case("second folder runs code", torch_zip(members=base + [Member("n/data.pkl", b"cos\nsystem\n(S'x'\ntR.")]), D,
          "torch-folder")
     case("TorchScript", torch_zip(members=base + [Member("m/constants.pkl", b"\x80\x02).")]), U, "torchscript")
@@ -514,6 +516,11 @@ def tars():
     case("tar: view", make_tar(views=[(8, 7, 1, 2)]), H, None)
     case("tar: view leaves its storage", make_tar(views=[(8, 7, 3, 2)]), U, "tar")
     case("tar: view of itself", make_tar(views=[(8, 8, 0, 1)]), U, "tar")
+    count = 5000  # each a pickle of its own
+    one = lambda i: b"\x80\x02(" + integer(100 + i) + integer(7) + b"ctorch\nFloatTensor\nt." + struct.pack("<iI3q", 1, 0, 1, 1, 0)
+    case("tar: 5,000 tensors", make_tar({"files": {
+        "tensors": pickle.dumps(count, 2) + b"".join(map(one, range(count))),
+        "pickle": b"\x80\x02}(" + b"".join(text("w%d" % i) + text(str(100 + i)) + b"Q" for i in range(count)) + b"u."}}), H, None)
     case("tar: link", make_tar({"storages": {"type": b"2"}}), U, "tar")
     case("tar: hard link", make_tar({"storages": {"type": b"1"}}), U, "tar")
     case("tar: member twice", make_tar(more=tar_member("pickle", b"N.")), U, "twice")

@@ -81,6 +81,9 @@ def numpy_files():
     case("npz: deflated", make_zip([Member("a.npy", npy(), method=8)]), H, None)
     case("npz: object inside", make_zip([Member("a.npy", npy()), Member("b.npy", npy(header("'|O'"), evil))]), D,
          "npy-object")
+    objects = [Member("o%d.npy" % i, npy(header("'|O'"), b"\x80\x02N.")) for i in range(3000)]
+    case("npz: 3,000 objects, then one that runs code", make_zip(objects + [Member("x.npy", npy(header("'|O'"), evil))]), D,
+         "npy-object")
     case("npz: other member", make_zip([Member("a.npy", npy()), Member("b.txt", b"x")]), H, "npz-member")
     case("npz: twice", make_zip([Member("a.npy", npy()), Member("a.npy", npy())]), D, "zip-duplicate")
     case("npz: a pickle beside", make_zip([Member("m/a.npy", npy()), Member("m/data.pkl", evil)]), D, ANY)

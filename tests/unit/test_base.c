@@ -145,6 +145,36 @@ static void arena_aligns_copies_and_keeps_its_budget(void **state) {
     sft__arena_free(&a);
 }
 
+/* What was taken since the mark is given back, whether chunks of its own or a part of one. */
+static void arena_rewinds_to_a_mark(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 64, 5000, 300000, 7, 1 << 20};
+    counting c;
+    sft__arena a;
+
+    for (uint64_t budget = 0; budget <= 8 << 20; budget += 8 << 20) {
+        counting_init(&c);
+        sft__arena_init(&a, &c.allocator, budget);
+        const char *kept = sft__arena_copy(&a, "kept", 4);
+        const sft__arena mark = a;
+        const uint64_t held = c.held;
+        for (int round = 0; round < 50; round++) { /* together far beyond the budget */
+            for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+                uint8_t *p = sft__arena_alloc(&a, sizes[i], 8);
+                assert_non_null(p);
+                memset(p, 0x5a, sizes[i]);
+            }
+            sft__arena_rewind(&a, &mark);
+            assert_true(c.held == held && a.total == mark.total && a.charged == mark.charged);
+        }
+        assert_string_equal(kept, "kept");
+        assert_string_equal(sft__arena_copy(&a, "more", 4), "more");
+        assert_string_equal(kept, "kept");
+        sft__arena_free(&a);
+        assert_true(c.held == 0);
+    }
+}
+
 /* What a budget lets through follows from the requests: some budget separates failures from
  * successes, and no more than it is ever taken. */
 static void arena_budgets_are_monotone_and_chunks_are_shared(void **state) {
@@ -339,6 +369,7 @@ int main(void) {
         cmocka_unit_test(utf8_accepts_and_refuses),
         cmocka_unit_test(checked_arithmetic_sees_every_wrap),
         cmocka_unit_test(arena_aligns_copies_and_keeps_its_budget),
+        cmocka_unit_test(arena_rewinds_to_a_mark),
         cmocka_unit_test(arena_budgets_are_monotone_and_chunks_are_shared),
         cmocka_unit_test(name_table_finds_all_and_reports_duplicates),
         cmocka_unit_test(siphash_matches_its_published_family),
