@@ -22,7 +22,18 @@ static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
     return is_digest && (copy->digests != 0 || !cli_copy_is_plain(copy));
 }
 
-static void add_file(cli_copy *copy, size_t file, bool first) {
+/* The value of a key in the first file before this one that has it, or NULL. */
+static const char *find_earlier(const cli_copy *copy, size_t file, const char *key, size_t len,
+                                size_t *value_len) {
+    const char *value = NULL;
+
+    for (size_t f = 0; f < file && value == NULL; f++) {
+        value = sft_catalog_metadata_find(copy->catalog, f, key, len, value_len);
+    }
+    return value;
+}
+
+static void add_file(cli_copy *copy, size_t file) {
     const size_t count = sft_catalog_metadata_count(copy->catalog, file);
 
     for (size_t i = 0; i < count; i++) {
@@ -39,12 +50,12 @@ static void add_file(cli_copy *copy, size_t file, bool first) {
             }
             continue;
         }
-        cli_pair *old = first ? NULL : find_pair(copy, pair.key, pair.key_len);
+        size_t old_len = 0;
+        const char *old = find_earlier(copy, file, pair.key, pair.key_len, &old_len);
         if (old == NULL) {
             copy->pairs = cli_resize(copy->pairs, copy->pair_count + 1, sizeof *copy->pairs);
             copy->pairs[copy->pair_count++] = pair;
-        } else if (old->value_len != pair.value_len ||
-                   memcmp(old->value, pair.value, pair.value_len) != 0) {
+        } else if (old_len != pair.value_len || memcmp(old, pair.value, old_len) != 0) {
             char key[128];
             (void)sft_escape(key, sizeof key, pair.key, pair.key_len);
             cli_warn(copy->c, sft_catalog_file_at(copy->catalog, file)->path,
@@ -79,7 +90,7 @@ bool cli_copy_metadata(cli_copy *copy) {
     for (size_t f = 0; keep && f < sft_catalog_file_count(copy->catalog); f++) {
         copy->has_metadata =
             copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;
-        add_file(copy, f, f == 0);
+        add_file(copy, f);
     }
     for (size_t i = 0; (text = cli_list(copy->c, "metadata", i)) != NULL; i++) {
         const char *equals = strchr(text, '=');

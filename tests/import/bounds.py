@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """bounds.py --tool TOOL - small files that cost much, fed to the commands that hostile.py does not run: `convert`, with and
-without --tree, and `diff`. Bounds: 2 seconds of the processor's time, 256 MiB at the peak, no output left behind by what
+without --tree, `diff` and `cp`. Bounds: 2 seconds of the processor's time, 256 MiB at the peak, no output left behind by what
 fails. Standard library only; Linux."""
 import argparse
 import os
 import pathlib
 import random
+import shutil
 import struct
 import sys
 import tempfile
@@ -55,11 +56,18 @@ def archives():
     yield "4,000 tensors of a deflated member, in no order", data, None, ("convert",)
 
 
-def others():
-    entries = ",".join('"k%06d":"v"' % i for i in range(200000))
-    header = ('{"__metadata__":{%s}}' % entries).encode()
+def described(name):
+    """One tensor and 100,000 metadata."""
+    entries = ",".join('"k%06d":"v"' % i for i in range(100000))
+    header = ('{"__metadata__":{%s},"%s":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' % (entries, name)).encode()
     header += b" " * (-len(header) % 8)
-    yield "200,000 metadata", struct.pack("<Q", len(header)) + header, None, ("diff", "case.pt")
+    return struct.pack("<Q", len(header)) + header
+
+
+def others():
+    yield "100,000 metadata", described("a"), None, ("diff", "case.pt")
+    shards = {"model-%05d-of-00002.safetensors" % n: described("t%d" % n) for n in (1, 2)}
+    yield "100,000 metadata in each of two files", shards, None, ("cp", "out.safetensors")
 
 
 def main():
@@ -70,7 +78,13 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for what, data, error, args in [*trees(), *archives(), *others()]:
-            (folder / "case.pt").write_bytes(data)
+            case = folder / "case.pt"
+            if isinstance(data, dict):
+                case.mkdir()
+            for name, content in data.items() if isinstance(data, dict) else ():
+                (case / name).write_bytes(content)
+            if not isinstance(data, dict):
+                case.write_bytes(data)
             out = ["-o", "out.safetensors", "-q"] if args[0] == "convert" else []
             run = Run(tool, [args[0], "case.pt", *args[1:], *out], folder)
             count, slowest, peak = count + 1, max(slowest, run.spent), max(peak, run.peak)
@@ -80,7 +94,7 @@ def main():
             if run.spent > SECONDS or run.peak > MEMORY:
                 faults.append("%s: %.2f s, %d MiB" % (what, run.spent, run.peak >> 20))
             for path in folder.iterdir():
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
     for fault in faults:
         print("FAULT", fault)
     print("%d files, slowest %.2f s, peak %d MiB, %d faults" % (count, slowest, peak >> 20, len(faults)))
