@@ -265,13 +265,15 @@ static sft_status broken(const member *m, const lane *l, sft_error *err, const c
                         m->name, what);
 }
 
+/* More input, if the stream has none. Behind its end it may still hold some bits, which stand for
+ * up to thousands of bytes: then it goes on without. */
 static sft_status refill(lane *l, sft_error *err) {
     const member *m = l->owner;
     const uint64_t left = m->csize - l->in_at;
     const size_t n = left < INPUT ? (size_t)left : INPUT;
 
-    if (n == 0) {
-        return broken(m, l, err, "its deflate stream ends early");
+    if (l->z.avail_in != 0 || n == 0) {
+        return SFT_OK;
     }
     SFT_TRY(sft_source_read(m->inner, m->offset + l->in_at, l->input, n, err));
     l->in_at += n;
@@ -302,14 +304,16 @@ static sft_status lane_finish(lane *l, sft_error *err) {
     int result = Z_OK;
 
     while (result != Z_STREAM_END) {
-        if (l->z.avail_in == 0) {
-            SFT_TRY(refill(l, err));
-        }
+        SFT_TRY(refill(l, err));
+        const bool all = l->z.avail_in == 0;
         l->z.next_out = &extra;
         l->z.avail_out = 1;
         result = inflate(&l->z, Z_NO_FLUSH);
         if (l->z.avail_out == 0) {
             return broken(m, l, err, "it inflates to more than its size says");
+        }
+        if (all && result != Z_STREAM_END) {
+            return broken(m, l, err, "its deflate stream ends early");
         }
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
             return broken(m, l, err, "its deflate stream is damaged");
@@ -327,9 +331,8 @@ static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
 
     room = room < 65536 ? room : 65536;
     room = room < left ? room : (size_t)left;
-    if (l->z.avail_in == 0) {
-        SFT_TRY(refill(l, err));
-    }
+    SFT_TRY(refill(l, err));
+    const bool all = l->z.avail_in == 0;
     l->z.next_out = l->history + at;
     l->z.avail_out = (uInt)room;
     const int result = inflate(&l->z, Z_NO_FLUSH);
@@ -344,6 +347,9 @@ static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
     }
     if (result != Z_OK && result != Z_BUF_ERROR) {
         return broken(m, l, err, "its deflate stream is damaged");
+    }
+    if (all && got == 0) {
+        return broken(m, l, err, "its deflate stream ends early");
     }
     if (l->out_at == m->usize) {
         return lane_finish(l, err);

@@ -11,6 +11,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import zlib
 
 from hostile import Member, make_zip, storage, tensor, text, torch_zip
 from hostile_table import MEMORY, SECONDS, Run
@@ -54,6 +55,18 @@ def archives():
     data = make_zip([Member("m/data.pkl", P + b"}(" + body + b"u."), Member("m/data/0", bytes(len(order) * each), method=8),
                      Member("m/version", b"3\n")])
     yield "4,000 tensors of a deflated member, in no order", data, None, ("convert",)
+    # the last bits of a stream stand for up to thousands of bytes, which may fall behind the end of a block
+    arrays = []
+    for n in range(130944, 136000, 37):
+        head = b"{'descr':'|u1','fortran_order':False,'shape':(%d,)}" % n
+        head = head.ljust(117) + b"\n"
+        arrays.append(Member("a%d.npy" % n, b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + bytes(n), method=8))
+    yield "deflated zeros of many sizes", make_zip(arrays), None, ("convert", "--verify")
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(arrays[0].data) + packer.flush()
+    for k in range(1, 9):
+        member = Member("a.npy", arrays[0].data, method=8, packed=packed[:-k])
+        yield "deflated zeros without the last %d bytes" % k, make_zip([member]), "zip-deflate", ("convert",)
 
 
 def described(name):
