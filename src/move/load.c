@@ -36,9 +36,13 @@ static sft_status take_memory(sft__load *w, sft_error *err) {
 /* Places of tensors, and jobs' positions, are relative to the run until here. */
 static sft_status run(sft__load *w, sft_error *err) {
     sft_loaded *l = w->loaded;
+    uint64_t bytes = 0; /* what lies between tensors included */
 
     SFT_TRY(take_memory(w, err));
-    SFT_TRY(sft__watch_init(&w->watch, w->options->control, l->bytes, true, err));
+    for (size_t i = 0; i < w->job_count; i++) {
+        bytes += w->jobs[i].size;
+    }
+    SFT_TRY(sft__watch_init(&w->watch, w->options->control, bytes, true, err));
     if (!sft__mutex_init(&w->lock)) {
         (void)sft__watch_end(&w->watch, NULL);
         return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
@@ -147,7 +151,7 @@ static sft_status want(sft_loaded *l, const sft_load_options *o, size_t i, size_
     memcpy(&slot->data, &data, sizeof slot->data); /* only the type says const */
     slot->at = place != NULL || t->nbytes == 0 ? SFT__LOAD_FINAL : 0;
     l->count++;
-    l->bytes += t->nbytes; /* for progress; wraps only where the plan fails */
+    l->bytes += t->nbytes; /* wraps only where the plan fails */
     for (uint32_t k = 0; k < t->piece_count; k++) {
         l->sources[t->pieces[k].source].wanted += t->pieces[k].nbytes;
     }
