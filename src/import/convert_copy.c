@@ -17,6 +17,7 @@ enum {
     UNIT = 8 << 20,
     PANEL_MAX = 32 << 20,
     PANEL_MAPPED = 6 << 20, /* two of them stay in the processor's last cache */
+    AHEAD_MAX = 256 << 20,  /* of a band, that the system is asked to fetch at once */
     PANEL_MIN = 4 << 20     /* smaller ones only to give all workers something to do */
 };
 
@@ -257,7 +258,8 @@ static void next_band(copying *k, const sft_import_item *item, const sft__panels
     if (before != NULL) {
         sft_source_advise(before, 0, sft_source_size(before), SFT_ADVICE_UNMAP);
     }
-    sft_source_advise(source_of(item), offset, size, SFT_ADVICE_WILL_NEED);
+    sft_source_advise(source_of(item), offset, size < AHEAD_MAX ? size : AHEAD_MAX,
+                      SFT_ADVICE_WILL_NEED);
 }
 
 static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) {
