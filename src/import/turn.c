@@ -17,7 +17,7 @@ enum {
     WRITTEN_2 = 32 << 10, /* of elements of two bytes */
     WRITTEN_1 = 24 << 10,
     STRIP = 256 << 10, /* of the nearest cache but one */
-    READ_MAPPED = 256, /* a run that is read from a mapping, at least */
+    READ_MAPPED = 128, /* a run that is read from a mapping, at least */
     PAGE = 4096,
     LINE = 64
 };
