@@ -82,8 +82,8 @@ WHY = {
     "W15-BF16": "As above.",
     "W15-F16": "As above; every result is also searched for what F16 could not keep.",
     "W15-F8_E4M3": "As above; little is written, so the tool's 3 ms and the cast weigh more.",
-    "VERIFIED-cold": "The disk has a read under way all the time; what is left is that the checksum takes the bytes out of memory "
-                     "once more beside the disk's transfers, and processor time, which others may want.",
+    "VERIFIED-cold": "Probably: the disk has a read under way all the time; what is left is that the checksum takes the bytes out of "
+                     "memory once more beside the disk's transfers, and processor time, which others may want.",
     "VERIFIED": "The checksum needs each byte once more while it is in the cache: half of \"CRC32C alone, in the cache, 1 thread\" (two "
                 "threads do it) is more than 5 % of the load beside it. Larger blocks do not change that.",
     "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",
