@@ -203,8 +203,8 @@ typedef struct sft_import_item {
 #define SFT_CONVERT_PLAN 2u    /* call `planned` for every tensor, and do nothing */
 #define SFT_CONVERT_REPLACE 4u /* files that exist are replaced; else SFT_E_EXISTS */
 #define SFT_CONVERT_NO_METADATA 8u /* neither "format" nor aliases are recorded */
-/* Tensors whose elements lie in another order are read from the mapping of their file: two to four times
- * faster, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error).
+/* Tensors whose elements lie in another order are read from the mapping of their file: about twice as
+ * fast, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error).
  * Pages of the file stay mapped while such a tensor is converted: they are the system's cache, and no part
  * of the memory that is promised below. */
 #define SFT_CONVERT_BORROW 16u
