@@ -4,7 +4,7 @@
 # symbols are local), so that the shared core exports nothing for it.
 #
 # sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
-# safetensors::NAME) of src/NAME/*.c, and sft_NAME_objects for the tool and the tests. Exported: what
+# safetensors::NAME) of src/NAME and its sub-rooms, and sft_NAME_objects for the tool and the tests. Exported: what
 # src/libsafetensors-NAME.map lists. A wing of more rooms or headers than src/NAME and sft/NAME.h sets
 # SFT_WING_NAME_ROOMS and SFT_WING_NAME_HEADERS before.
 function(sft_wing_sources name out)
@@ -14,7 +14,8 @@ function(sft_wing_sources name out)
   endif()
   set(sources)
   foreach(room ${rooms})
-    file(GLOB room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c)
+    file(GLOB room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c
+      ${PROJECT_SOURCE_DIR}/src/${room}/*/*.c)
     list(APPEND sources ${room_sources})
   endforeach()
   set(${out} ${sources} PARENT_SCOPE)
@@ -75,7 +76,7 @@ if(SFT_BUILD_IMPORT)
   if(ZLIB_FOUND)
     # Dequantised values are rounded twice, as ggml's are: never fused; and the loops are worth vectorising.
     if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
-      set_source_files_properties(${PROJECT_SOURCE_DIR}/src/import/dequant.c PROPERTIES COMPILE_OPTIONS
+      set_source_files_properties(${PROJECT_SOURCE_DIR}/src/import/gguf/dequant.c PROPERTIES COMPILE_OPTIONS
         "-ffp-contract=off;$<$<NOT:$<CONFIG:Debug>>:-O3>")
     endif()
     sft_wing(import ZLIB::ZLIB)
@@ -163,7 +164,7 @@ function(sft_wing_unit)
   add_library(sft_unit_checkpoint STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(sft_unit_checkpoint PUBLIC sft_unit)
   if("import" IN_LIST SFT_WINGS)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/import/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/import/*/*.c)
     add_library(sft_unit_import STATIC EXCLUDE_FROM_ALL ${sources})
     target_link_libraries(sft_unit_import PUBLIC sft_unit ZLIB::ZLIB)
   endif()

@@ -3,7 +3,7 @@
  * tests/import/test_crc32.c - the wing's CRC-32 against zlib's, at every length and alignment that
  * its ways of computing tell apart, and the checksum of a whole from those of its parts.
  */
-#include "import/export.h"
+#include "import/write/export.h"
 #include <stdio.h>
 #include <zlib.h>
 

@@ -4,7 +4,7 @@
  */
 #include "unit/cm.h"
 
-#include "import/tile.h"
+#include "import/core/tile.h"
 
 enum { SIDE = 75 };
 

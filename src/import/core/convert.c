@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/convert.c - conversions into safetensors: the inputs' tensors are chosen, put in order,
+ * cut into files, and each file is written by the core's writer, so that it appears whole or not at
+ * all. Read first: convert.h.
+ */
+#include "import/core/convert.h"
+#include "base/checked.h"
+#include "base/strmap.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- inputs */
+
+static bool is_torch(uint32_t format) {
+    return format >= SFT_IMPORT_TORCH_ZIP && format <= SFT_IMPORT_PICKLE;
+}
+
+static sft_status open_input(sft__conversion *c, const char *input, sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_source *source = NULL;
+    sft_catalog *catalog;
+
+    if (!sft__grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
+                   sizeof *c->catalogs)) {
+        return sft__fail_nomem(err, sizeof *c->catalogs);
+    }
+    if (c->options.open != NULL) {
+        SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
+    }
+    SFT_TRY(source != NULL ? sft_import_open_source(&catalog, source, &c->read, &report, err)
+                           : sft_import_open(&catalog, input, &c->read, &report, err));
+    c->catalogs[c->catalog_count++] = catalog;
+    sft_import_report_free(c->report);
+    c->report = report;
+    c->torch = c->torch || is_torch(sft_import_report_format(report));
+    c->result.unused_bytes += sft_import_report_unused_bytes(report);
+    c->result.aliases += sft_catalog_alias_count(catalog);
+    return SFT_OK;
+}
+
+sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
+                             sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        sft_import_item item = {catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
+        uint64_t elements = 1;
+        if (c->options.choose != NULL) {
+            SFT_TRY(c->options.choose(c->options.ctx, &item, err));
+        }
+        if (item.take == 0) {
+            c->result.left_out++;
+            continue;
+        }
+        for (uint32_t d = 0; d < t->rank; d++) {
+            elements *= t->shape[d];
+        }
+        if (item.dtype == NULL || (!any_type && sft_dtype_get(item.dtype->id) == NULL)) {
+            return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                    "safetensors has no type %s: cast it or leave it out",
+                                    t->dtype->name);
+        }
+        SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
+        if (!sft__grow(c->allocator, &c->items, &c->item_room, c->item_count + 1,
+                       sizeof *c->items)) {
+            return sft__fail_nomem(err, c->item_count * sizeof *c->items);
+        }
+        c->result.tensors++;
+        c->result.data_bytes += item.nbytes;
+        c->result.cast += item.dtype->id != t->dtype->id;
+        c->result.gathered += t->piece_count == 1 && t->pieces[0].strides != NULL;
+        c->items[c->item_count++] = item;
+    }
+    return SFT_OK;
+}
+
+/* The order of the reference's writer: types by descending rank, then names. */
+static int by_reference(const void *a, const void *b) {
+    const sft_import_item *x = a;
+    const sft_import_item *y = b;
+    if (x->dtype->id != y->dtype->id) {
+        return x->dtype->id > y->dtype->id ? -1 : 1; /* ids are in the reference's order */
+    }
+    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+    const int o = memcmp(x->name, y->name, n);
+    return o != 0 ? o : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
+}
+
+/* ---------------------------------------------------------------- files */
+
+/* Gives each item its file: full files first, as Hugging Face cuts. Returns how many. */
+static uint32_t cut_files(sft__conversion *c) {
+    const uint64_t most = c->options.max_shard_bytes;
+    uint64_t used = 0;
+    uint32_t file = 0;
+
+    for (size_t i = 0; i < c->item_count; i++) {
+        sft_import_item *item = &c->items[i];
+        if (most != 0 && used != 0 && (item->nbytes > most || used > most - item->nbytes)) {
+            file++;
+            used = 0;
+        }
+        item->file = file;
+        used += item->nbytes;
+    }
+    return file + 1;
+}
+
+/* The output's name, or that of one of its shards. */
+sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output, uint32_t file,
+                             uint32_t files, sft_error *err) {
+    static const char end[] = ".safetensors";
+    const size_t len = strlen(output);
+    const bool has_end = len >= sizeof end - 1 && strcmp(output + len - (sizeof end - 1), end) == 0;
+    char number[64];
+
+    sft__buf_init(b, c->allocator);
+    sft__buf_add(b, output, files > 1 && has_end ? len - (sizeof end - 1) : len);
+    if (files > 1) {
+        const int n = snprintf(number, sizeof number, "-%05u-of-%05u%s", (unsigned)file + 1,
+                               (unsigned)files, end);
+        sft__buf_add(b, number, (size_t)n);
+    }
+    sft__buf_add(b, "", 1);
+    return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* The names of the output, as a table. */
+typedef struct named {
+    sft__strmap map;
+    sft_tensor *list;
+    size_t twice; /* an item whose name another one has; SIZE_MAX: none */
+} named;
+
+static sft_status names_of(const sft__conversion *c, named *n, sft_error *err) {
+    n->twice = SIZE_MAX;
+    n->list = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *n->list);
+    if (n->list == NULL ||
+        !sft__strmap_init(&n->map, n->list, sizeof *n->list, c->item_count + 1, c->allocator)) {
+        sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
+        return sft__fail_nomem(err, c->item_count * sizeof *n->list);
+    }
+    for (size_t i = 0; i < c->item_count; i++) {
+        n->list[i].name = c->items[i].name;
+        n->list[i].name_len = c->items[i].name_len;
+        if (sft__strmap_add(&n->map, i) != SFT__STRMAP_NONE) {
+            n->twice = i;
+        }
+    }
+    return SFT_OK;
+}
+
+static void names_reset(const sft__conversion *c, named *n) {
+    sft__strmap_reset(&n->map);
+    sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
+}
+
+/* Another input's tensor under the name of an alias. */
+static sft_status check_aliases(const sft__conversion *c, const named *n, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count && c->catalog_count > 1; k++) {
+        for (size_t i = 0; i < sft_catalog_alias_count(c->catalogs[k]); i++) {
+            size_t len;
+            size_t of;
+            const char *name = sft_catalog_alias_at(c->catalogs[k], i, &len, &of);
+            const size_t at = sft__strmap_find(&n->map, name, len);
+            if (at != SFT__STRMAP_NONE && c->items[at].catalog != c->catalogs[k]) {
+                return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len,
+                                        "two inputs have this name, in one it is another name of a "
+                                        "tensor");
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
+sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
+    sft_status status;
+    named n;
+
+    SFT_TRY(names_of(c, &n, err));
+    if (n.twice == SIZE_MAX) {
+        status = check_aliases(c, &n, err);
+    } else {
+        const sft_import_item *item = &c->items[n.twice];
+        status = sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, item->name, item->name_len,
+                                  "two tensors would have this name");
+    }
+    names_reset(c, &n);
+    return status;
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+static bool is_given(const sft__conversion *c, const char *key, size_t len) {
+    for (size_t i = 0; i < c->options.metadata_count; i++) {
+        const sft_metadata_entry *e = &c->options.metadata[i];
+        if (e->key_len == len && memcmp(e->key, key, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the inputs: a key that several have is the first's. */
+static sft_status metadata_inputs(sft__conversion *c, sft_writer *writer, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count; k++) {
+        const sft_catalog *catalog = c->catalogs[k];
+        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, 0); i++) {
+            sft_metadata_entry e;
+            bool earlier = false;
+            (void)sft_catalog_metadata_at(catalog, 0, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
+            for (size_t j = 0; j < k && !earlier; j++) {
+                earlier =
+                    sft_catalog_metadata_find(c->catalogs[j], 0, e.key, e.key_len, NULL) != NULL;
+            }
+            if (!earlier && !is_given(c, e.key, e.key_len)) {
+                SFT_TRY(sft_writer_metadata(writer, e.key, e.key_len, e.value, e.value_len, err));
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+/* The aliases of one input's tensors that are in the file; at: of its tensors, item + 1. */
+static sft_status metadata_aliases_of(sft__conversion *c, const sft_catalog *catalog,
+                                      const named *names, const size_t *at, sft_writer *writer,
+                                      sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
+        size_t len;
+        size_t of;
+        const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
+        if (at[of] == 0 || is_given(c, name, len) || (len == 6 && memcmp(name, "format", 6) == 0) ||
+            sft__strmap_find(&names->map, name, len) != SFT__STRMAP_NONE || /* renamed to it */
+            sft_catalog_metadata_find(catalog, 0, name, len, NULL) != NULL) {
+            continue;
+        }
+        const sft_import_item *item = &c->items[at[of] - 1];
+        SFT_TRY(sft_writer_metadata(writer, name, len, item->name, item->name_len, err));
+    }
+    return SFT_OK;
+}
+
+/* alias: tensor, for the aliases of tensors in this file. */
+static sft_status metadata_aliases(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                                   sft_error *err) {
+    sft_status status = SFT_OK;
+    named names;
+
+    SFT_TRY(names_of(c, &names, err));
+    for (size_t k = 0; k < c->catalog_count && status == SFT_OK; k++) {
+        const sft_catalog *catalog = c->catalogs[k];
+        const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(size_t);
+        size_t *at = sft__alloc_zero(c->allocator, bytes);
+        for (size_t j = first; j < end && at != NULL; j++) {
+            if (c->items[j].catalog == catalog) {
+                at[sft_catalog_index_of(catalog, c->items[j].tensor)] = j + 1;
+            }
+        }
+        status = at != NULL ? metadata_aliases_of(c, catalog, &names, at, writer, err)
+                            : sft__fail_nomem(err, bytes);
+        sft__free(c->allocator, at, bytes);
+    }
+    names_reset(c, &names);
+    return status;
+}
+
+static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                               sft_error *err) {
+    for (size_t i = 0; i < c->options.metadata_count; i++) {
+        const sft_metadata_entry *e = &c->options.metadata[i];
+        SFT_TRY(sft_writer_metadata(writer, e->key, e->key_len, e->value, e->value_len, err));
+    }
+    SFT_TRY(metadata_inputs(c, writer, err));
+    if ((c->options.flags & SFT_CONVERT_NO_METADATA) != 0) {
+        return SFT_OK;
+    }
+    if (c->torch && !is_given(c, "format", 6)) {
+        SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
+    }
+    return c->result.aliases != 0 ? metadata_aliases(c, writer, first, end, err) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* Room for the path of a file that is about to be made, and the path. */
+static sft_status note_made(sft__conversion *c, const char *path, char **copy, sft_error *err) {
+    const size_t size = strlen(path) + 1;
+
+    *copy = sft__alloc(c->allocator, size);
+    if (*copy == NULL ||
+        !sft__grow(c->allocator, &c->made, &c->made_room, c->made_count + 1, sizeof *c->made)) {
+        sft__free(c->allocator, *copy, size);
+        return sft__fail_nomem(err, size);
+    }
+    memcpy(*copy, path, size);
+    return SFT_OK;
+}
+
+/* What one conversion made stays or goes as a whole. */
+static void forget_made(sft__conversion *c, bool keep) {
+    for (size_t i = 0; i < c->made_count; i++) {
+        if (!keep) {
+            (void)remove(c->made[i]);
+        }
+        sft__free(c->allocator, c->made[i], strlen(c->made[i]) + 1);
+    }
+    sft__free(c->allocator, c->made, c->made_room * sizeof *c->made);
+}
+
+static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
+                             sft_error *err) {
+    sft_write_options o = c->write;
+    sft_writer *writer;
+    char *copy = NULL;
+
+    o.order = SFT_ORDER_DECLARED; /* items are in order already */
+    o.order_list = NULL;
+    o.order_count = 0;
+    o.flags = (o.flags & SFT_WRITE_DIGESTS_SIDECAR) |
+              ((c->options.flags & SFT_CONVERT_REPLACE) != 0 ? 0 : SFT_WRITE_NEW_ONLY);
+    SFT_TRY(sft_writer_create(&writer, path, &o, err));
+    sft_status status = metadata_all(c, writer, first, end, err);
+    for (size_t i = first; i < end && status == SFT_OK; i++) {
+        const sft_import_item *item = &c->items[i];
+        status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
+                                    item->tensor->shape, item->tensor->rank, NULL, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_writer_start(writer, err);
+    }
+    if (status == SFT_OK) {
+        c->result.file_bytes += sft_writer_file_bytes(writer);
+        status = sft__convert_copy(c, writer, first, end, err);
+    }
+    const bool replace = (c->options.flags & SFT_CONVERT_REPLACE) != 0;
+    if (status == SFT_OK && !replace) {
+        status = note_made(c, path, &copy, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_writer_commit(writer, err);
+    }
+    if (status == SFT_OK && !replace) {
+        c->made[c->made_count++] = copy;
+    } else if (copy != NULL) {
+        sft__free(c->allocator, copy, strlen(copy) + 1);
+    }
+    sft_writer_free(writer);
+    return status;
+}
+
+/* Of several outputs none may take the place of an input: were the next one to fail, what the input
+ * had for it would be gone. */
+static sft_status check_places(sft__conversion *c, const char *const *inputs, size_t count,
+                               const char *output, uint32_t files, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    for (uint32_t f = 0; f < files && files > 1 && status == SFT_OK; f++) {
+        sft__buf name;
+        status = sft__convert_name(c, &name, output, f, files, err);
+        const bool there = status == SFT_OK && sft__same_file(name.data, name.data);
+        for (size_t i = 0; i < count && there && status == SFT_OK; i++) {
+            if (sft__same_file(name.data, inputs[i])) {
+                status = sft__fail(err, SFT_E_EXISTS,
+                                   "%.200s is read: several files that replace their inputs need "
+                                   "another name",
+                                   name.data);
+            }
+        }
+        sft__buf_reset(&name);
+    }
+    return status;
+}
+
+static sft_status write_files(sft__conversion *c, const char *output, uint32_t files,
+                              sft_error *err) {
+    size_t first = 0;
+
+    for (uint32_t f = 0; f < files; f++) {
+        size_t end = first;
+        sft__buf name;
+        while (end < c->item_count && c->items[end].file == f) {
+            end++;
+        }
+        sft_status status = sft__convert_name(c, &name, output, f, files, err);
+        if (status == SFT_OK) {
+            status = write_file(c, name.data, first, end, err);
+        }
+        if (status == SFT_OK && (c->options.flags & SFT_CONVERT_VERIFY) != 0) {
+            status = sft__convert_verify(c, name.data, first, end, err);
+        }
+        sft__buf_reset(&name);
+        SFT_TRY(status);
+        first = end;
+    }
+    return SFT_OK;
+}
+
+/* A tree in the metadata names tensors: all of its file must go on under their names, into one
+ * file. */
+static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
+    for (size_t k = 0; k < c->catalog_count; k++) {
+        if (sft_catalog_metadata_find(c->catalogs[k], 0, "sft.tree", 8, NULL) == NULL ||
+            is_given(c, "sft.tree", 8)) {
+            continue;
+        }
+        size_t same = 0;
+        for (size_t i = 0; i < c->item_count; i++) {
+            const sft_import_item *item = &c->items[i];
+            same += item->catalog == c->catalogs[k] && item->name_len == item->tensor->name_len &&
+                    memcmp(item->name, item->tensor->name, item->name_len) == 0;
+        }
+        if (same != sft_catalog_count(c->catalogs[k]) || c->catalog_count != 1 || files != 1) {
+            return sft__fail(err, SFT_E_UNSUPPORTED,
+                             "the input has a tree (sft.tree), which names its tensors: convert it "
+                             "alone, into one file, without leaving out or renaming any");
+        }
+    }
+    return SFT_OK;
+}
+
+sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
+                              const char *output, sft_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        SFT_TRY(open_input(c, inputs[i], err));
+    }
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        SFT_TRY(sft__convert_take(c, c->catalogs[i], false, err));
+    }
+    if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
+        qsort(c->items, c->item_count, sizeof *c->items, by_reference);
+    }
+    SFT_TRY(sft__convert_names(c, err));
+    const uint32_t files = cut_files(c);
+    SFT_TRY(trees_hold(c, files, err));
+    c->result.files += files;
+    for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
+        c->options.planned(c->options.ctx, &c->items[i]);
+    }
+    if ((c->options.flags & SFT_CONVERT_PLAN) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(check_places(c, inputs, count, output, files, err));
+    SFT_TRY(write_files(c, output, files, err));
+    return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- public */
+
+static sft_status read_options(sft__conversion *c, const sft_import_convert_options *options,
+                               sft_error *err) {
+    sft_import_convert_options *o = &c->options;
+    const size_t least = offsetof(sft_import_convert_options, read) + sizeof o->read;
+
+    if (options != NULL) {
+        if (options->struct_size < least) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
+    }
+    SFT_INIT(&c->read);
+    SFT_INIT(&c->write);
+    if (o->read != NULL) {
+        memcpy(&c->read, o->read,
+               o->read->struct_size < sizeof c->read ? o->read->struct_size : sizeof c->read);
+    }
+    if (o->write != NULL) {
+        memcpy(&c->write, o->write,
+               o->write->struct_size < sizeof c->write ? o->write->struct_size : sizeof c->write);
+    }
+    c->read.struct_size = sizeof c->read;
+    if ((o->flags & SFT_CONVERT_VERIFY) != 0) {
+        c->read.flags |= SFT_IMPORT_CHECKSUMS; /* what was stored is what was written, too */
+    }
+    c->write.struct_size = sizeof c->write;
+    c->allocator = sft__allocator(c->write.allocator);
+    return SFT_OK;
+}
+
+void sft__convert_clear(sft__conversion *c) {
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        sft_catalog_close(c->catalogs[i]);
+    }
+    c->catalog_count = 0;
+    c->item_count = 0;
+}
+
+sft_status sft_import_convert(const char *const *inputs, size_t count, const char *output,
+                              const sft_import_convert_options *options,
+                              sft_import_converted *result, sft_import_report **report,
+                              sft_error *err) {
+    sft__conversion c;
+    bool done = false;
+
+    if (report != NULL) {
+        *report = NULL;
+    }
+    if (inputs == NULL || count == 0 || output == NULL) {
+        return sft__fail(err, SFT_E_ARG, "a conversion needs inputs and an output");
+    }
+    memset(&c, 0, sizeof c);
+    sft_status status = read_options(&c, options, err);
+    if (status == SFT_OK && count == 1) {
+        status = sft__convert_folder(&c, inputs[0], output, &done, err);
+    }
+    if (status == SFT_OK && !done) {
+        status = sft__convert_files(&c, inputs, count, output, err);
+    }
+    if (result != NULL) {
+        *result = c.result;
+    }
+    if (status == SFT_OK && report != NULL) {
+        *report = c.report;
+        c.report = NULL;
+    }
+    sft_import_report_free(c.report);
+    sft__convert_clear(&c);
+    forget_made(&c, status == SFT_OK);
+    sft__free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
+    sft__free(c.allocator, c.items, c.item_room * sizeof *c.items);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/convert.h - inside a conversion: convert.c decides what goes where, convert_copy.c moves
+ * the bytes, convert_folder.c knows Hugging Face's folders. Read first: <sft/import.h>.
+ */
+#ifndef SFT_IMPORT_CONVERT_H
+#define SFT_IMPORT_CONVERT_H
+
+#include "base/buf.h"
+#include "import/core/import.h"
+
+typedef struct sft__conversion {
+    const sft_allocator *allocator;
+    sft_import_convert_options options;
+    sft_import_options read;
+    sft_write_options write;
+    sft_catalog **catalogs;
+    size_t catalog_count;
+    size_t catalog_room;
+    sft_import_item *items; /* those taken, in the order of the output */
+    size_t item_count;
+    size_t item_room;
+    sft_import_converted result;
+    sft_import_report *report;
+    bool torch; /* at least one input is PyTorch's */
+    uint64_t done_bytes;
+    char **made; /* files that were not there before: removed if the conversion fails */
+    size_t made_count;
+    size_t made_room;
+} sft__conversion;
+
+/* What a conversion into one output path makes of its inputs. */
+sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
+                              const char *output, sft_error *err);
+/* Is `input` a folder of PyTorch weights? *done: it was, and status is its conversion's. */
+sft_status sft__convert_folder(sft__conversion *c, const char *input, const char *output,
+                               bool *done, sft_error *err);
+
+/* Puts the bytes of items[first, end) into the writer, where they are declared as 0, 1, 2 ... */
+sft_status sft__convert_copy(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                             sft_error *err);
+/* The same into anything: `size` bytes at `offset` of items[item], in its type, packed and
+ * little-endian; from any of the pool's workers, in any order. */
+typedef struct sft__sink {
+    sft_status (*put)(void *ctx, size_t item, uint64_t offset, const void *data, size_t size,
+                      sft_error *err);
+    void *ctx;
+} sft__sink;
+sft_status sft__convert_sink(sft__conversion *c, const sft__sink *sink, sft_error *err);
+/* Compares items[first, end) with what lies in the file at `path`. */
+sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t first, size_t end,
+                               sft_error *err);
+/* The same with all items and a catalog that is open. */
+sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error *err);
+
+/* OUT.safetensors.index.json for the items and their files. */
+sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
+                              sft_error *err);
+/* Asks `choose` about every tensor; those taken become items. Types that safetensors has not are
+ * refused unless `any_type`. */
+sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
+                             sft_error *err);
+/* SFT_E_DUPLICATE if two items have one name. */
+sft_status sft__convert_names(sft__conversion *c, sft_error *err);
+/* Closes the inputs and forgets the items. */
+void sft__convert_clear(sft__conversion *c);
+/* The name of the output, or of one of its shards, with its NUL. */
+sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output, uint32_t file,
+                             uint32_t files, sft_error *err);
+
+/* An index in the making: names and the files that hold them. */
+void sft__index_begin(sft__buf *b);
+void sft__index_add(sft__buf *b, const char *name, size_t name_len, const char *file);
+void sft__index_end(sft__buf *b, uint64_t total_bytes);
+
+/* publish_*.c: do both paths lead to one file that is there? */
+bool sft__same_file(const char *a, const char *b);
+/* publish_*.c: a small file that appears whole or not at all. replace: one that exists. */
+sft_status sft__publish(const char *path, const void *data, size_t size, bool replace, bool durable,
+                        sft_error *err);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/convert_index.c - the index of a sharded output, and whole folders as Hugging Face lays
+ * them out: pytorch_model.bin, or pytorch_model-0000x-of-0000y.bin with
+ * pytorch_model.bin.index.json. Read first: convert.h.
+ */
+#include "import/core/convert.h"
+#include "import/core/shards.h"
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- writing */
+
+static void put_string(sft__buf *b, const char *text, size_t len) {
+    sft__buf_text(b, "\"");
+    for (size_t i = 0; i < len; i++) {
+        const uint8_t ch = (uint8_t)text[i];
+        if (ch == '"' || ch == '\\') {
+            sft__buf_text(b, "\\");
+            sft__buf_add(b, &text[i], 1);
+        } else if (ch < 0x20) {
+            char digits[2];
+            sft__hex(digits, &ch, 1);
+            sft__buf_text(b, "\\u00");
+            sft__buf_add(b, digits, sizeof digits);
+        } else {
+            sft__buf_add(b, &text[i], 1);
+        }
+    }
+    sft__buf_text(b, "\"");
+}
+
+void sft__index_begin(sft__buf *b) {
+    sft__buf_text(b, "{\n  \"weight_map\": {");
+}
+
+void sft__index_add(sft__buf *b, const char *name, size_t name_len, const char *file) {
+    sft__buf_text(b, b->len > 0 && b->data[b->len - 1] != '{' ? ",\n    " : "\n    ");
+    put_string(b, name, name_len);
+    sft__buf_text(b, ": ");
+    put_string(b, file, strlen(file));
+}
+
+void sft__index_end(sft__buf *b, uint64_t total_bytes) {
+    sft__buf_text(b, "\n  },\n  \"metadata\": {\n    \"total_size\": ");
+    sft__buf_u64(b, total_bytes);
+    sft__buf_text(b, "\n  }\n}\n");
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static sft_status publish_index(sft__conversion *c, const char *path, const sft__buf *text,
+                                sft_error *err) {
+    if (text->failed) {
+        return sft__fail_nomem(err, text->len);
+    }
+    return sft__publish(path, text->data, text->len, (c->options.flags & SFT_CONVERT_REPLACE) != 0,
+                        c->write.durability == SFT_DURABLE_FULL, err);
+}
+
+sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
+                              sft_error *err) {
+    sft_status status = SFT_OK;
+    uint32_t known = UINT32_MAX;
+    sft__buf path;
+    sft__buf text;
+    sft__buf name;
+
+    sft__buf_init(&path, c->allocator);
+    sft__buf_init(&text, c->allocator);
+    sft__buf_init(&name, c->allocator);
+    sft__index_begin(&text);
+    for (size_t i = 0; i < c->item_count && status == SFT_OK; i++) {
+        const sft_import_item *item = &c->items[i];
+        if (item->file != known) {
+            sft__buf_reset(&name);
+            status = sft__convert_name(c, &name, output, item->file, files, err);
+            known = item->file;
+        }
+        if (status == SFT_OK) {
+            sft__index_add(&text, item->name, item->name_len, base_name(name.data));
+        }
+    }
+    sft__index_end(&text, c->result.data_bytes);
+    const size_t len = strlen(output);
+    sft__buf_text(&path, output);
+    sft__buf_text(&path, len > 12 && strcmp(output + len - 12, ".safetensors") == 0
+                             ? ".index.json"
+                             : ".safetensors.index.json");
+    sft__buf_add(&path, "", 1);
+    if (status == SFT_OK) {
+        status =
+            path.failed ? sft__fail_nomem(err, path.len) : publish_index(c, path.data, &text, err);
+    }
+    sft__buf_reset(&path);
+    sft__buf_reset(&text);
+    sft__buf_reset(&name);
+    return status;
+}
+
+/* ---------------------------------------------------------------- folders */
+
+typedef struct folder {
+    sft__conversion *c;
+    const char *input;
+    const char *output;
+    sft__shard_index shards;
+    sft__buf index; /* of the output */
+} folder;
+
+static bool join(sft__buf *b, const char *folder_name, const char *file) {
+    b->len = 0;
+    sft__buf_text(b, folder_name);
+    sft__buf_text(b, "/");
+    sft__buf_text(b, file);
+    sft__buf_add(b, "", 1);
+    return !b->failed;
+}
+
+/* pytorch_model-00001-of-00002.bin -> model-00001-of-00002.safetensors */
+static void output_name(sft__buf *b, const char *file) {
+    static const char prefix[] = "pytorch_";
+    const size_t skip = strncmp(file, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
+    size_t len = strlen(file);
+
+    len -= len > 4 && strcmp(file + len - 4, ".bin") == 0 ? 4 : 0;
+    b->len = 0;
+    sft__buf_add(b, file + skip, len - skip);
+    sft__buf_text(b, ".safetensors");
+    sft__buf_add(b, "", 1);
+}
+
+/* What the index says of this file must be in it, and no name may come twice. */
+static sft_status note_written(folder *f, size_t first, const char *made, sft_error *err) {
+    const char *file = f->shards.entries[first].file;
+    sft__conversion *c = f->c;
+
+    if (c->catalog_count == 1) {
+        SFT_TRY(sft__shard_index_holds(&f->shards, first, c->catalogs[0], err));
+    }
+    for (size_t i = 0; i < c->item_count; i++) {
+        SFT_TRY(sft__shard_index_places(&f->shards, file, c->items[i].tensor, err));
+        sft__index_add(&f->index, c->items[i].name, c->items[i].name_len, made);
+    }
+    return SFT_OK;
+}
+
+/* entry: the first of this file in the index; SIZE_MAX without one. */
+static sft_status convert_one(folder *f, const char *file, size_t entry, sft_error *err) {
+    sft__buf in;
+    sft__buf out;
+    sft__buf name;
+    sft_status status = SFT_OK;
+
+    sft__buf_init(&in, f->c->allocator);
+    sft__buf_init(&out, f->c->allocator);
+    sft__buf_init(&name, f->c->allocator);
+    output_name(&name, file);
+    if (name.failed || !join(&in, f->input, file) || !join(&out, f->output, name.data)) {
+        status = sft__fail_nomem(err, in.len + out.len);
+    }
+    if (status == SFT_OK) {
+        const char *path = in.data;
+        status = sft__convert_files(f->c, &path, 1, out.data, err);
+    }
+    if (status == SFT_OK && entry != SIZE_MAX) {
+        status = note_written(f, entry, name.data, err);
+    }
+    sft__convert_clear(f->c);
+    sft__buf_reset(&in);
+    sft__buf_reset(&out);
+    sft__buf_reset(&name);
+    return status;
+}
+
+static int by_file(const void *a, const void *b) {
+    const sft__shard_entry *x = a;
+    const sft__shard_entry *y = b;
+    return strcmp(x->file, y->file);
+}
+
+/* Two files of the index that would become one. */
+static sft_status check_outputs(folder *f, sft_error *err) {
+    sft__shard_index *shards = &f->shards;
+    const sft_allocator *a = f->c->allocator;
+    sft__shard_entry *made = sft__alloc_array(a, shards->count + 1, sizeof *made);
+    sft_status status = SFT_OK;
+    size_t count = 0;
+    sft__buf name;
+
+    if (made == NULL) {
+        return sft__fail_nomem(err, shards->count * sizeof *made);
+    }
+    sft__buf_init(&name, a);
+    for (size_t i = 0; i < shards->count && status == SFT_OK; i++) {
+        const char *file = shards->entries[i].file;
+        if (i > 0 && strcmp(file, shards->entries[i - 1].file) == 0) {
+            continue;
+        }
+        output_name(&name, file);
+        made[count].name = file;
+        made[count].file =
+            name.failed ? NULL : sft__arena_copy(&shards->arena, name.data, name.len);
+        status = made[count++].file == NULL ? sft__fail_nomem(err, name.len) : SFT_OK;
+    }
+    if (status == SFT_OK && count > 1) {
+        qsort(made, count, sizeof *made, by_file);
+    }
+    for (size_t i = 1; i < count && status == SFT_OK; i++) {
+        if (strcmp(made[i].file, made[i - 1].file) == 0) {
+            status = sft__fail(err, SFT_E_DUPLICATE,
+                               "the index names %.100s and %.100s, which would both become %.100s",
+                               made[i - 1].name, made[i].name, made[i].file);
+        }
+    }
+    sft__buf_reset(&name);
+    sft__free(a, made, (shards->count + 1) * sizeof *made);
+    return status;
+}
+
+static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err) {
+    const sft__shard_index *shards = &f->shards;
+    sft__buf path;
+
+    SFT_TRY(sft__shard_index_read(&f->shards, source, f->c->allocator, err));
+    SFT_TRY(check_outputs(f, err));
+    sft__index_begin(&f->index);
+    for (size_t i = 0; i < shards->count; i++) {
+        if (i == 0 || strcmp(shards->entries[i].file, shards->entries[i - 1].file) != 0) {
+            SFT_TRY(convert_one(f, shards->entries[i].file, i, err));
+        }
+    }
+    sft__index_end(&f->index, f->c->result.data_bytes);
+    if ((f->c->options.flags & SFT_CONVERT_PLAN) != 0) {
+        return SFT_OK;
+    }
+    sft__buf_init(&path, f->c->allocator);
+    sft_status status = join(&path, f->output, "model.safetensors.index.json")
+                            ? publish_index(f->c, path.data, &f->index, err)
+                            : sft__fail_nomem(err, path.len);
+    sft__buf_reset(&path);
+    return status;
+}
+
+static sft_status try_folder(folder *f, bool *done, sft_error *err) {
+    sft_source *source;
+    sft__buf path;
+    sft_status status = SFT_OK;
+
+    sft__buf_init(&path, f->c->allocator);
+    if (!join(&path, f->input, "pytorch_model.bin.index.json")) {
+        status = sft__fail_nomem(err, path.len);
+    } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
+               SFT_OK) {
+        *done = true;
+        status = convert_indexed(f, source, err);
+        sft_source_close(source);
+    } else if (!join(&path, f->input, "pytorch_model.bin")) {
+        status = sft__fail_nomem(err, path.len);
+    } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
+               SFT_OK) {
+        *done = true;
+        sft_source_close(source);
+        status = convert_one(f, "pytorch_model.bin", SIZE_MAX, err);
+    }
+    sft__buf_reset(&path);
+    return status;
+}
+
+sft_status sft__convert_folder(sft__conversion *c, const char *input, const char *output,
+                               bool *done, sft_error *err) {
+    folder f;
+
+    memset(&f, 0, sizeof f);
+    f.c = c;
+    f.input = input;
+    f.output = output;
+    *done = false;
+    sft__buf_init(&f.index, c->allocator);
+    const sft_status status = try_folder(&f, done, err);
+    sft__buf_reset(&f.index);
+    sft__shard_index_reset(&f.shards);
+    return status;
+}

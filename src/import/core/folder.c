@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/folder.c - a model in several files of another format as one catalog. Each file is opened
+ * as it would be alone; the catalog over all of them has sources that pass on to theirs, and keeps
+ * them open. Read first: shards.h.
+ */
+#include "base/buf.h"
+#include "base/checked.h"
+#include "import/core/shards.h"
+#include <stdio.h>
+
+/* A catalog with those who need it: closed with the last of its sources. Closing is one thread's.
+ */
+typedef struct held {
+    const sft_allocator *allocator;
+    sft_catalog *catalog;
+    size_t refs;
+} held;
+
+typedef struct passing {
+    held *of;
+    const sft_source *inner;
+} passing;
+
+typedef struct merging {
+    const sft_import_options *options;
+    const sft_allocator *allocator;
+    const sft__shard_index *index; /* NULL: one file without one */
+    sft_builder *builder;
+    sft_import_report *report;
+    sft_piece *pieces; /* scratch */
+    size_t room;
+} merging;
+
+/* ---------------------------------------------------------------- sources that pass on */
+
+static void held_drop(held *h) {
+    if (--h->refs == 0) {
+        sft_catalog_close(h->catalog);
+        sft__free(h->allocator, h, sizeof *h);
+    }
+}
+
+static sft_status pass_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+    return sft_source_read(((const passing *)self)->inner, offset, dst, size, err);
+}
+
+static sft_status pass_read_many(void *self, const sft_io_range *ranges, size_t count,
+                                 sft_io_done done, void *done_ctx, const sft_control *control,
+                                 sft_error *err) {
+    return sft_source_read_many(((const passing *)self)->inner, ranges, count, done, done_ctx,
+                                control, err);
+}
+
+static sft_status pass_borrow(void *self, uint64_t offset, size_t size, const void **data,
+                              sft_error *err) {
+    return sft_source_borrow(((const passing *)self)->inner, offset, size, data, err);
+}
+
+static void pass_advise(void *self, uint64_t offset, uint64_t size, sft_advice advice) {
+    sft_source_advise(((const passing *)self)->inner, offset, size, advice);
+}
+
+static int pass_descriptor(void *self) {
+    return sft_source_descriptor(((const passing *)self)->inner);
+}
+
+static void pass_close(void *self) {
+    passing *p = self;
+    held *h = p->of;
+
+    sft__free(h->allocator, p, sizeof *p);
+    held_drop(h);
+}
+
+static sft_status pass_create(sft_source **out, held *h, const sft_source *inner, sft_error *err) {
+    sft_source_vtable vtable;
+    passing *p = sft__alloc(h->allocator, sizeof *p);
+
+    *out = NULL;
+    if (p == NULL) {
+        return sft__fail_nomem(err, sizeof *p);
+    }
+    p->of = h;
+    p->inner = inner;
+    SFT_INIT(&vtable);
+    vtable.read_at = pass_read;
+    vtable.read_many = pass_read_many;
+    vtable.borrow = pass_borrow;
+    vtable.advise = pass_advise;
+    vtable.descriptor = pass_descriptor;
+    vtable.close = pass_close;
+    h->refs++;
+    const sft_status status =
+        sft_source_create(out, &vtable, p, sft_source_size(inner), sft_source_flags(inner),
+                          sft_source_name(inner), h->allocator, err);
+    if (status != SFT_OK) {
+        pass_close(p);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- one file into the whole */
+
+static sft_status add_sources(merging *m, held *h, uint32_t *first, sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_source_count(h->catalog); i++) {
+        sft_source *source;
+        uint32_t at;
+        SFT_TRY(pass_create(&source, h, sft_catalog_source_at(h->catalog, i), err));
+        SFT_TRY(sft_builder_add_source(m->builder, source, &at, err));
+        *first = i == 0 ? at : *first;
+    }
+    return SFT_OK;
+}
+
+static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t source,
+                            uint32_t *first, sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
+        sft_file file = *sft_catalog_file_at(catalog, i);
+        sft_metadata_entry e;
+        uint32_t at;
+        file.source += source;
+        SFT_TRY(sft_builder_add_file(m->builder, &file, &at, err));
+        *first = i == 0 ? at : *first;
+        for (size_t k = 0; k < sft_catalog_metadata_count(catalog, i); k++) {
+            SFT_TRY(
+                sft_catalog_metadata_at(catalog, i, k, &e.key, &e.key_len, &e.value, &e.value_len));
+            SFT_TRY(sft_builder_add_metadata(m->builder, at, &e, err));
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status add_tensor(merging *m, const sft_tensor *tensor, uint32_t source, uint32_t file,
+                             sft_error *err) {
+    sft_tensor t = *tensor;
+
+    if (!sft__grow(m->allocator, &m->pieces, &m->room, t.piece_count, sizeof *m->pieces)) {
+        return sft__fail_nomem(err, t.piece_count * sizeof *m->pieces);
+    }
+    for (uint32_t i = 0; i < t.piece_count; i++) {
+        m->pieces[i] = t.pieces[i];
+        m->pieces[i].source += source;
+    }
+    t.pieces = m->pieces;
+    t.file += file;
+    return sft_builder_add_tensor(m->builder, &t, err);
+}
+
+static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
+                              uint32_t file, sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        if (m->index != NULL) {
+            SFT_TRY(sft__shard_index_places(m->index, m->index->entries[entry].file, t, err));
+        }
+        SFT_TRY(add_tensor(m, t, source, file, err));
+    }
+    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
+        size_t len;
+        size_t of;
+        const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
+        const sft_tensor *t = sft_catalog_at(catalog, of);
+        SFT_TRY(sft_builder_add_alias(m->builder, alias, len, t->name, t->name_len, err));
+    }
+    return SFT_OK;
+}
+
+static void add_report(merging *m, const sft_import_report *report) {
+    sft__report_format(m->report, sft_import_report_format(report));
+    sft__report_unused(m->report, sft_import_report_unused_bytes(report));
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
+        sft__report_add(m->report, f, strlen(f->subject));
+    }
+}
+
+/* The error of one file, told as that of the whole. */
+static sft_status in_file(sft_error *err, const sft_error *why, const char *file) {
+    char name[160];
+
+    (void)sft_escape(name, sizeof name, file, strlen(file));
+    if (why->status == SFT_E_IO || why->status == SFT_E_NOT_REGULAR) {
+        return sft__fail(err, SFT_E_SHARD_MISSING, "%s, which the index names: %.200s", name,
+                         why->message);
+    }
+    if (err != NULL) {
+        *err = *why;
+        (void)snprintf(err->message, sizeof err->message, "%.90s: %.250s", name, why->message);
+    }
+    return (sft_status)why->status;
+}
+
+/* entry: the first of the file in the index. */
+static sft_status add_shard(merging *m, const char *path, size_t entry, sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_catalog *catalog;
+    uint32_t source = 0;
+    uint32_t file = 0;
+    sft_error why;
+
+    /* One file: an index that names an index leads nowhere. */
+    sft_status status = sft__import_open_file(&catalog, path, m->options, &report, &why);
+    if (status != SFT_OK) {
+        const char *slash = strrchr(path, '/');
+        return in_file(err, &why, slash != NULL ? slash + 1 : path);
+    }
+    add_report(m, report);
+    sft_import_report_free(report);
+    held *h = sft__alloc(m->allocator, sizeof *h);
+    if (h == NULL) {
+        sft_catalog_close(catalog);
+        return sft__fail_nomem(err, sizeof *h);
+    }
+    *h = (held){m->allocator, catalog, 1};
+    status = m->index != NULL ? sft__shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
+    if (status == SFT_OK) {
+        status = add_sources(m, h, &source, err);
+    }
+    if (status == SFT_OK) {
+        status = add_files(m, catalog, source, &file, err);
+    }
+    if (status == SFT_OK) {
+        status = add_tensors(m, catalog, entry, source, file, err);
+    }
+    held_drop(h);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* FOLDER/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
+static bool join(sft__buf *b, const char *path, bool is_file, const char *file) {
+    const char *slash = strrchr(path, '/');
+    const size_t len = !is_file ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
+
+    b->len = 0;
+    sft__buf_add(b, path, len);
+    sft__buf_text(b, !is_file || slash != NULL ? "/" : "");
+    sft__buf_text(b, file);
+    sft__buf_add(b, "", 1);
+    return !b->failed;
+}
+
+static sft_status add_all(merging *m, const char *path, sft_error *err) {
+    const sft__shard_entry *entries = m->index->entries;
+    sft_status status = SFT_OK;
+    sft__buf name;
+
+    sft__buf_init(&name, m->allocator);
+    for (size_t i = 0; i < m->index->count && status == SFT_OK; i++) {
+        if (i != 0 && strcmp(entries[i].file, entries[i - 1].file) == 0) {
+            continue;
+        }
+        status = join(&name, path, true, entries[i].file) ? add_shard(m, name.data, i, err)
+                                                          : sft__fail_nomem(err, name.len);
+    }
+    sft__buf_reset(&name);
+    return status;
+}
+
+/* Anything that a catalog over files needs, around `index` (or the one file at `path`). */
+static sft_status merge(sft_catalog **out, const char *path, const sft__shard_index *index,
+                        const sft_import_options *options, sft_import_report **report,
+                        sft_error *err) {
+    merging m = {options, sft__allocator(options->allocator), index, NULL, NULL, NULL, 0};
+    sft_open_options o;
+
+    SFT_INIT(&o);
+    o.allocator = options->allocator;
+    o.limits = options->limits;
+    o.access = options->access;
+    sft_status status = sft__report_create(&m.report, m.allocator, err);
+    if (status == SFT_OK) {
+        status = sft_builder_create(&m.builder, &o, err);
+    }
+    if (status == SFT_OK) {
+        status = add_all(&m, path, err);
+    }
+    if (status == SFT_OK) {
+        status = sft_builder_finish(out, m.builder, err);
+    }
+    if (status == SFT_OK && report != NULL) {
+        *report = m.report;
+        m.report = NULL;
+    }
+    sft_builder_free(m.builder);
+    sft_import_report_free(m.report);
+    sft__free(m.allocator, m.pieces, m.room * sizeof *m.pieces);
+    return status;
+}
+
+static bool is_safetensors(const char *file) {
+    static const char ending[] = ".safetensors";
+    const size_t len = strlen(file);
+    return len >= sizeof ending && strcmp(file + len - (sizeof ending - 1), ending) == 0;
+}
+
+/* The core's own, by its rules. */
+static sft_status open_safetensors(sft_catalog **out, const char *path,
+                                   const sft_import_options *options, sft_import_report **report,
+                                   sft_error *err) {
+    sft_import_report *r;
+    sft_open_options o;
+
+    SFT_INIT(&o);
+    o.allocator = options->allocator;
+    o.limits = options->limits;
+    o.access = options->access;
+    SFT_TRY(sft__report_create(&r, sft__allocator(options->allocator), err));
+    sft__report_format(r, SFT_IMPORT_SAFETENSORS);
+    const sft_status status = sft_catalog_open(out, path, &o, err);
+    if (status == SFT_OK && report != NULL) {
+        *report = r;
+        r = NULL;
+    }
+    sft_import_report_free(r);
+    return status;
+}
+
+sft_status sft__shards_open(sft_catalog **out, const char *path, const sft_source *index,
+                            const sft_import_options *options, sft_import_report **report,
+                            sft_error *err) {
+    sft__shard_index x;
+
+    memset(&x, 0, sizeof x);
+    sft_status status = sft__shard_index_read(&x, index, sft__allocator(options->allocator), err);
+    if (status == SFT_OK && is_safetensors(x.entries[0].file)) {
+        status = open_safetensors(out, path, options, report, err);
+    } else if (status == SFT_OK) {
+        status = merge(out, path, &x, options, report, err);
+    }
+    sft__shard_index_reset(&x);
+    return status;
+}
+
+sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
+                            const sft_import_options *options, sft_import_report **report,
+                            sft_error *err) {
+    static const char *const names[] = {
+        "pytorch_model.bin.index.json",
+        "pytorch_model.bin",
+        "flax_model.msgpack.index.json",
+        "flax_model.msgpack",
+    };
+    sft_source *source;
+    sft__buf file;
+    sft_status status = SFT_OK;
+
+    *is = false;
+    sft__buf_init(&file, sft__allocator(options->allocator));
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !*is && status == SFT_OK; i++) {
+        if (!join(&file, path, false, names[i])) {
+            status = sft__fail_nomem(err, file.len);
+        } else if (sft_source_open(&source, file.data, SFT_ACCESS_READ, options->allocator, NULL) ==
+                   SFT_OK) {
+            *is = true;
+            sft_source_close(source);
+            status = sft_import_open(out, file.data, options, report, err);
+        }
+    }
+    sft__buf_reset(&file);
+    if (status == SFT_OK && !*is) {
+        sft_error why;
+        status = open_safetensors(out, path, options, report, &why);
+        *is = status != SFT_E_FORMAT; /* "no such folder", or none with safetensors */
+        if (*is && status != SFT_OK && err != NULL) {
+            *err = why;
+        }
+        status = *is ? status : SFT_OK;
+    }
+    return status;
+}

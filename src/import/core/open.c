@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/open.c - from a path or source to a catalog and a report: options, detection, the job that
+ * a reader works with. Opening and scanning are the same run: a scan throws the catalog away. Read
+ * first: import.h.
+ */
+#include "base/checked.h"
+#include "base/limits.h"
+#include "import/core/import.h"
+#include "import/core/shards.h"
+#include "import/tensorflow/tf.h"
+
+enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
+
+/* ---------------------------------------------------------------- options */
+
+static sft_status read_options(sft__import *job, const sft_import_options *options,
+                               sft_error *err) {
+    sft_import_options *o = &job->options;
+    const sft_limits *limits = NULL;
+
+    memset(o, 0, sizeof *o);
+    if (options != NULL) {
+        if (options->struct_size < offsetof(sft_import_options, limits) + sizeof options->limits) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
+        limits = options->limits;
+    }
+    o->struct_size = sizeof *o;
+    SFT_TRY(sft__limits_read(&job->limits, limits, err));
+    if ((uint32_t)o->dedup > SFT_DEDUP_ERROR) {
+        return sft__fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
+    }
+    if (o->memory_bytes == 0) {
+        o->memory_bytes = MEMORY_DEFAULT;
+    }
+    if (job->limits.memory_bytes == 0 || job->limits.memory_bytes > o->memory_bytes / 2) {
+        job->limits.memory_bytes = o->memory_bytes / 2; /* the catalog's half */
+    }
+    o->limits = &job->limits;
+    job->allocator = sft__allocator(o->allocator);
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- for readers */
+
+sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size_t size,
+                             sft_error *err) {
+    size_t bytes;
+    void *p = NULL;
+
+    if (sft__mul_size(count != 0 ? count : 1, size, &bytes)) {
+        p = sft__arena_alloc(&job->arena, bytes, 8);
+    }
+    memcpy(pointer, &p, sizeof p);
+    if (p != NULL) {
+        return SFT_OK;
+    }
+    if (job->arena.over_budget) {
+        return sft__fail(
+            err, SFT_E_LIMIT,
+            "memory: reading this file needs more than half of the limit of %llu bytes",
+            (unsigned long long)job->options.memory_bytes);
+    }
+    return sft__fail_nomem(err, count * size);
+}
+
+sft_status sft__import_copy(sft__import *job, char **out, const void *data, size_t len,
+                            sft_error *err) {
+    SFT_TRY(sft__import_alloc(job, out, len + 1, 1, err));
+    if (len != 0) {
+        memcpy(*out, data, len);
+    }
+    (*out)[len] = '\0';
+    return SFT_OK;
+}
+
+sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err) {
+    uint64_t file_bytes;
+    (void)(sft__add64(sft_source_size(job->file), job->beside_bytes, &file_bytes) ||
+           (file_bytes = UINT64_MAX) != 0);
+    uint64_t most = file_bytes > UINT64_MAX / AMPLIFY ? UINT64_MAX : file_bytes * AMPLIFY;
+    uint64_t nbytes = 0;
+    uint64_t elements = 1;
+
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        if (!sft__mul64(elements, tensor->shape[d], &elements)) {
+            elements = 0; /* too large, or one dimension is 0: the builder says which */
+            break;
+        }
+    }
+    most = most < AMPLIFY_FLOOR ? AMPLIFY_FLOOR : most;
+    if (sft_dtype_bytes(tensor->dtype, elements, &nbytes, NULL) == SFT_OK) {
+        if (!sft__add64(job->total_bytes, nbytes, &job->total_bytes) || job->total_bytes > most) {
+            return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+                                    "amplification: the tensors so far would have more than %llu "
+                                    "bytes, the file has %llu",
+                                    (unsigned long long)most, (unsigned long long)file_bytes);
+        }
+    }
+    sft_tensor t = *tensor;
+    t.file = 0;
+    job->tensors++;
+    return sft_builder_add_tensor(job->builder, &t, err);
+}
+
+/* ---------------------------------------------------------------- detection */
+
+static sft_status probe_read(sft__probe *p, uint8_t head[SFT__IMPORT_HEAD],
+                             const sft_source *source, const sft_allocator *allocator,
+                             sft_error *err) {
+    memset(head, 0, SFT__IMPORT_HEAD);
+    p->head = head;
+    p->source = source;
+    p->size = sft_source_size(source);
+    p->head_len = p->size < SFT__IMPORT_HEAD ? (size_t)p->size : SFT__IMPORT_HEAD;
+    p->allocator = allocator;
+    return p->head_len == 0 ? SFT_OK : sft_source_read(source, 0, head, p->head_len, err);
+}
+
+static bool is_safetensors(const sft__probe *p) {
+    if (p->head_len < 10) {
+        return false;
+    }
+    const uint64_t n = sft__load_le64(p->head);
+    return n >= 2 && n <= p->size - 8 && p->head[8] == '{';
+}
+
+sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_error *err) {
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__probe p;
+
+    if (source == NULL || format == NULL) {
+        return sft__fail(err, SFT_E_ARG, "source or format is NULL");
+    }
+    *format = SFT_IMPORT_UNKNOWN;
+    SFT_TRY(probe_read(&p, head, source, sft__allocator(NULL), err));
+    const sft__reader *reader = sft__import_reader_for(&p);
+    if (reader != NULL) {
+        *format = reader->format;
+    } else if (is_safetensors(&p)) {
+        *format = SFT_IMPORT_SAFETENSORS;
+    } else {
+        (void)sft__import_refusal(&p, format);
+    }
+    return SFT_OK;
+}
+
+static sft_status refuse(sft__import *job, const sft__probe *p, sft_error *err) {
+    const char *sentence = sft__import_refusal(p, &job->format);
+
+    if (sentence != NULL) {
+        return sft__fail_at(err, SFT_E_FORMAT, 0, "this is %s", sentence);
+    }
+    return p->size == 0 ? sft__fail_at(err, SFT_E_FORMAT, 0, "the file is empty")
+                        : sft__fail_at(err, SFT_E_FORMAT, 0, "not a file of a known weight format");
+}
+
+/* ---------------------------------------------------------------- the job */
+
+static void job_reset(sft__import *job) {
+    sft__arena_free(&job->arena);
+    sft_builder_free(job->builder);
+    sft__inflater_drop(job->inflater);
+    sft_import_report_free(job->report);
+}
+
+static void open_options(const sft__import *job, sft_open_options *o) {
+    SFT_INIT(o);
+    o->allocator = job->options.allocator;
+    o->limits = &job->limits;
+    o->access = job->options.access;
+}
+
+static sft_status job_start(sft__import *job, sft_source *source, sft_error *err) {
+    sft_open_options o;
+
+    open_options(job, &o);
+    job->file = source;
+    sft__arena_init(&job->arena, job->allocator, job->options.memory_bytes / 2);
+    job->inflate_left = job->options.inflate_bytes;
+    if (job->inflate_left == 0 && !sft__mul64(sft_source_size(source), 1032, &job->inflate_left)) {
+        job->inflate_left = UINT64_MAX;
+    }
+    sft_status status = sft__report_create(&job->report, job->allocator, err);
+    if (status == SFT_OK) {
+        status = sft_builder_create(&job->builder, &o, err);
+    }
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    SFT_TRY(sft_builder_add_source(job->builder, source, NULL, err));
+    const sft_file file = {.path = job->path != NULL ? job->path : sft_source_name(source),
+                           .size = sft_source_size(source),
+                           .data_bytes = sft_source_size(source),
+                           .has_metadata = 1};
+    return sft_builder_add_file(job->builder, &file, NULL, err);
+}
+
+static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) {
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__probe p;
+
+    SFT_TRY(probe_read(&p, head, job->file, job->allocator, err));
+    const sft__reader *reader = sft__import_reader_for(&p);
+    if (reader == NULL) {
+        return refuse(job, &p, err);
+    }
+    job->format = reader->format;
+    SFT_TRY(reader->open(job, err));
+    return sft_builder_finish(out, job->builder, err);
+}
+
+/* Safetensors as such: the core's own reader over the same source. */
+static sft_status read_safetensors(sft__import *job, sft_catalog **out, sft_source *source,
+                                   sft_error *err) {
+    sft_open_options o;
+
+    job->format = SFT_IMPORT_SAFETENSORS;
+    job->limits.memory_bytes = 0;
+    open_options(job, &o);
+    const sft_status status = sft__report_create(&job->report, job->allocator, err);
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    return sft_catalog_open_source(out, source, &o, err);
+}
+
+/* Runs a job over a source, which is taken over. */
+static sft_status job_run(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err) {
+    uint32_t format;
+    sft_status status = sft_import_detect(source, &format, err);
+
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    if (format == SFT_IMPORT_SAFETENSORS) {
+        status = read_safetensors(job, out, source, err);
+    } else {
+        status = job_start(job, source, err);
+        if (status == SFT_OK) {
+            status = job_read(job, out, err);
+        }
+    }
+    if (job->report != NULL) {
+        sft__report_format(job->report, job->format);
+    }
+    return status;
+}
+
+static void report_out(sft__import *job, sft_import_report **report) {
+    if (report != NULL) {
+        *report = job->report;
+        job->report = NULL;
+    }
+}
+
+static sft_status open_source(sft_catalog **out, sft_source *source, const char *path,
+                              const sft_import_options *options, sft_import_report **report,
+                              sft_error *err) {
+    sft__import job;
+
+    memset(&job, 0, sizeof job);
+    job.path = path;
+    sft_status status = read_options(&job, options, err);
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    status = job_run(&job, out, source, err);
+    if (status == SFT_OK) {
+        report_out(&job, report);
+    }
+    job_reset(&job);
+    return status;
+}
+
+static sft_status out_args(sft_catalog **out, sft_import_report **report, sft_error *err) {
+    if (report != NULL) {
+        *report = NULL;
+    }
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
+    *out = NULL;
+    return SFT_OK;
+}
+
+sft_status sft_import_open_source(sft_catalog **out, sft_source *source,
+                                  const sft_import_options *options, sft_import_report **report,
+                                  sft_error *err) {
+    if (source == NULL) {
+        return sft__fail(err, SFT_E_ARG, "source is NULL");
+    }
+    const sft_status status = out_args(out, report, err);
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    return open_source(out, source, NULL, options, report, err);
+}
+
+static sft_status file_source(sft_source **out, const char *path, const sft_import_options *options,
+                              sft_error *err) {
+    sft__import probe;
+
+    *out = NULL;
+    if (path == NULL) {
+        return sft__fail(err, SFT_E_ARG, "path is NULL");
+    }
+    memset(&probe, 0, sizeof probe);
+    SFT_TRY(read_options(&probe, options, err));
+    return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
+}
+
+/* Where a path names no file: the index of TensorFlow's that it stands for, in `found`
+ * (SFT__TF_PATH bytes) and *path; else `status`, why the path cannot be opened, with its record in
+ * err. */
+static sft_status located_source(sft_source **out, const char **path, char *found,
+                                 sft_status status, const sft_import_options *options,
+                                 sft_error *err) {
+    sft__import probe;
+    sft_error why;
+
+    if (status == SFT_E_ARG || status == SFT_E_NOMEM) {
+        return status;
+    }
+    memset(&probe, 0, sizeof probe);
+    memset(&why, 0, sizeof why);
+    SFT_TRY(read_options(&probe, options, err));
+    const sft_import_options *o = &probe.options;
+    const sft_status there = sft__tf_locate(*path, o, found, &why);
+    if (there == SFT_OK) {
+        *path = found;
+        return sft_source_open(out, found, o->access, o->allocator, err);
+    }
+    if (there == SFT_E_NOT_FOUND) {
+        return status; /* as if it had not been looked for */
+    }
+    if (err != NULL) {
+        *err = why;
+    }
+    return there;
+}
+
+static sft_status any_source(sft_source **out, const char **path, char *found,
+                             const sft_import_options *options, sft_error *err) {
+    const sft_status status = file_source(out, *path, options, err);
+    return status == SFT_OK ? status : located_source(out, path, found, status, options, err);
+}
+
+sft_status sft_import_locate(char *found, size_t size, const char *path, sft_error *err) {
+    char at[SFT__TF_PATH];
+    sft_source *source;
+
+    if (found == NULL || size == 0) {
+        return sft__fail(err, SFT_E_ARG, "found is NULL");
+    }
+    SFT_TRY(any_source(&source, &path, at, NULL, err));
+    sft_source_close(source);
+    const size_t n = strlen(path);
+    if (n >= size) {
+        return sft__fail(err, SFT_E_LIMIT, "a path of %zu bytes, there is room for %zu", n + 1,
+                         size);
+    }
+    memcpy(found, path, n + 1);
+    return SFT_OK;
+}
+
+sft_status sft__import_open_file(sft_catalog **out, const char *path,
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err) {
+    char found[SFT__TF_PATH];
+    sft_source *source;
+
+    SFT_TRY(out_args(out, report, err));
+    SFT_TRY(any_source(&source, &path, found, options, err));
+    return open_source(out, source, path, options, report, err);
+}
+
+/* A folder, or the index of shards, with the options complete; *is: it was one. */
+static sft_status open_several(sft_catalog **out, const char *path, const sft_source *source,
+                               bool *is, const sft_import_options *options,
+                               sft_import_report **report, sft_error *err) {
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__import job;
+    sft__probe p;
+
+    *is = false;
+    memset(&job, 0, sizeof job);
+    SFT_TRY(read_options(&job, options, err));
+    if (source == NULL) {
+        return sft__folder_open(out, path, is, &job.options, report, err);
+    }
+    SFT_TRY(probe_read(&p, head, source, job.allocator, err));
+    *is = sft__shard_index_likely(head, p.head_len) && sft__import_reader_for(&p) == NULL;
+    return *is ? sft__shards_open(out, path, source, &job.options, report, err) : SFT_OK;
+}
+
+sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
+                           sft_import_report **report, sft_error *err) {
+    char found[SFT__TF_PATH];
+    sft_source *source;
+    bool several = false;
+
+    SFT_TRY(out_args(out, report, err));
+    sft_status status = file_source(&source, path, options, err);
+    if (status != SFT_OK) {
+        sft_status of_folder = SFT_OK;
+        if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
+            of_folder = open_several(out, path, NULL, &several, options, report, err);
+        }
+        if (several && of_folder != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
+            return of_folder;
+        }
+        status = of_folder != SFT_OK ? of_folder : status;
+        SFT_TRY(located_source(&source, &path, found, status, options, err));
+        return open_source(out, source, path, options, report, err);
+    }
+    status = open_several(out, path, source, &several, options, report, err);
+    if (status != SFT_OK || several) {
+        sft_source_close(source);
+        return status;
+    }
+    return open_source(out, source, path, options, report, err);
+}
+
+/* ---------------------------------------------------------------- scanning */
+
+/* What stops a reader is a finding; only the world outside is an error. */
+static bool is_outside(sft_status status) {
+    return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_IO ||
+           status == SFT_E_TRUNCATED || status == SFT_E_CHANGED || status == SFT_E_CANCELLED ||
+           status == SFT_E_INTERNAL || status == SFT_E_STATE || status == SFT_E_HTTP;
+}
+
+static sft_status scan_source(sft_import_report **out, sft_source *source, const char *path,
+                              const sft_import_options *options, sft_error *err) {
+    sft_catalog *catalog = NULL;
+    sft__import job;
+    sft_error e;
+
+    memset(&job, 0, sizeof job);
+    memset(&e, 0, sizeof e);
+    job.path = path;
+    job.scanning = true;
+    sft_status status = read_options(&job, options, &e);
+    if (status != SFT_OK) {
+        sft_source_close(source);
+    } else {
+        status = job_run(&job, &catalog, source, &e);
+        sft_catalog_close(catalog);
+    }
+    if (status != SFT_OK && !is_outside(status) && job.report != NULL) {
+        const bool known = job.format != SFT_IMPORT_UNKNOWN && job.format != SFT_IMPORT_OTHER;
+        const uint32_t verdict = known ? SFT_SCAN_UNKNOWN : SFT_SCAN_HARMLESS;
+        sft__import_find(&job, SFT_FINDING_BROKEN, verdict, e.tensor, strlen(e.tensor), "broken",
+                         e.offset, "%s", e.message);
+        status = SFT_OK;
+    }
+    if (status == SFT_OK) {
+        report_out(&job, out);
+    } else if (err != NULL) {
+        *err = e;
+    }
+    job_reset(&job);
+    return status;
+}
+
+static sft_status scan_out(sft_import_report **out, sft_error *err) {
+    if (out == NULL) {
+        return sft__fail(err, SFT_E_ARG, "out is NULL");
+    }
+    *out = NULL;
+    return SFT_OK;
+}
+
+sft_status sft_scan_source(sft_import_report **out, sft_source *source,
+                           const sft_import_options *options, sft_error *err) {
+    if (source == NULL) {
+        return sft__fail(err, SFT_E_ARG, "source is NULL");
+    }
+    const sft_status status = scan_out(out, err);
+    if (status != SFT_OK) {
+        sft_source_close(source);
+        return status;
+    }
+    return scan_source(out, source, NULL, options, err);
+}
+
+sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_options *options,
+                    sft_error *err) {
+    char found[SFT__TF_PATH];
+    sft_source *source;
+
+    SFT_TRY(scan_out(out, err));
+    SFT_TRY(any_source(&source, &path, found, options, err));
+    return scan_source(out, source, path, options, err);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+const sft_import_api *sft_import_api_get(void) {
+    static const sft_import_api api = {
+        .struct_size = sizeof api,
+        .version = SFT_VERSION_STRING,
+        .detect = sft_import_detect,
+        .open = sft_import_open,
+        .open_source = sft_import_open_source,
+        .scan = sft_scan,
+        .report_count = sft_import_report_count,
+        .report_at = sft_import_report_at,
+        .report_format = sft_import_report_format,
+        .report_verdict = sft_import_report_verdict,
+        .report_unused_bytes = sft_import_report_unused_bytes,
+        .report_free = sft_import_report_free,
+        .format_name = sft_import_format_name,
+        .format_title = sft_import_format_title,
+        .convert = sft_import_convert,
+        .can_export = sft_import_can_export,
+        .export_file = sft_import_export,
+        .scan_source = sft_scan_source,
+        .locate = sft_import_locate,
+    };
+    return &api;
+}

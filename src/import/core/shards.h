@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/core/shards.h - the index of a model in several files (pytorch_model.bin.index.json and its
+ * kin), and folders of such files as one catalog. Read first: import.h.
+ */
+#ifndef SFT_IMPORT_SHARDS_H
+#define SFT_IMPORT_SHARDS_H
+
+#include "base/strmap.h"
+#include "import/core/import.h"
+
+typedef struct sft__shard_entry {
+    const char *name; /* name, len first for the table */
+    size_t len;
+    const char *file; /* one component: of the index's own folder */
+} sft__shard_entry;
+
+/* Zeroed before use. Entries are sorted by file. */
+typedef struct sft__shard_index {
+    const sft_allocator *allocator;
+    sft__arena arena;
+    sft__shard_entry *entries;
+    size_t count;
+    size_t room;
+    sft__strmap names; /* over entries */
+} sft__shard_index;
+
+/* SFT_E_INDEX, SFT_E_UTF8, SFT_E_PATH (a file outside the folder), SFT_E_DUPLICATE, SFT_E_LIMIT. Reset in
+ * every case. */
+sft_status sft__shard_index_read(sft__shard_index *index, const sft_source *source,
+                                 const sft_allocator *allocator, sft_error *err);
+void sft__shard_index_reset(sft__shard_index *index);
+/* SFT_E_SHARD_DISAGREES: a name that the index has in the file of entries[first] is not in its catalog;
+ * the tensor, which is in `file`, is elsewhere by the index. */
+sft_status sft__shard_index_holds(const sft__shard_index *index, size_t first,
+                                  const sft_catalog *catalog, sft_error *err);
+sft_status sft__shard_index_places(const sft__shard_index *index, const char *file,
+                                   const sft_tensor *tensor, sft_error *err);
+
+/* Does the beginning of a file look like an index? Pure. */
+bool sft__shard_index_likely(const uint8_t *head, size_t len);
+
+/* sft_import_open of a file alone (open.c). */
+sft_status sft__import_open_file(sft_catalog **out, const char *path,
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err);
+
+/* All files of an index, or what a folder holds (an index or a single file, by the names that
+ * Hugging Face gives them; else safetensors), as one catalog. *is: the folder holds such; otherwise
+ * nothing is said. options: complete. */
+sft_status sft__shards_open(sft_catalog **out, const char *path, const sft_source *index,
+                            const sft_import_options *options, sft_import_report **report,
+                            sft_error *err);
+sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
+                            const sft_import_options *options, sft_import_report **report,
+                            sft_error *err);
+
+#endif

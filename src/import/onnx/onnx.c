@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/onnx/onnx.c - the messages of an ONNX model that hold tensors: graphs, their nodes, the graphs
+ * inside nodes, functions. A stack of messages under way instead of recursion; what holds no tensor
+ * is passed over by its length. Nothing of the graph is interpreted. Read first: onnx.h.
+ */
+#include "import/onnx/onnx.h"
+#include <stdio.h>
+
+enum { DEPTH = 64, PROBE_FIELDS = 64 };
+
+typedef enum kind { MODEL, TRAINING, FUNCTION, GRAPH, NODE, ATTRIBUTE } kind;
+
+/* A message under way. */
+typedef struct frame {
+    kind kind;
+    sft__wire m;
+    const char *prefix;     /* of the names in it */
+    sft__wire_field name;   /* number 0: none. NODE and ATTRIBUTE: their names, ... */
+    sft__wire_field output; /* ... and the node's first output */
+    sft__wire_field op;
+    bool constant;  /* a node Constant; its attribute "value" */
+    uint32_t index; /* of nodes, of training_info */
+} frame;
+
+typedef struct walk {
+    sft__onnx o;
+    frame stack[DEPTH];
+    size_t depth;
+} walk;
+
+static sft_status push(walk *w, const frame *f, sft_error *err) {
+    if (w->depth == DEPTH) {
+        return sft__fail_at(err, SFT_E_LIMIT, f->m.at,
+                            "onnx: graphs in graphs, more than %d messages deep", (int)DEPTH);
+    }
+    w->stack[w->depth++] = *f;
+    return SFT_OK;
+}
+
+static sft_status is_text(walk *w, const sft__wire_field *f, const char *text, bool *same,
+                          sft_error *err) {
+    const size_t n = strlen(text);
+    const uint8_t *bytes;
+
+    *same = false;
+    if (f->wire == SFT__PB_BYTES && f->number != 0 && f->len == n) {
+        SFT_TRY(sft__wire_bytes(&w->o.in, f->at, n, &bytes, err));
+        *same = memcmp(bytes, text, n) == 0;
+    }
+    return SFT_OK;
+}
+
+/* The strings of a message that come into names, wherever in it they are. */
+static sft_status look_ahead(walk *w, frame *f, const uint32_t numbers[3], sft_error *err) {
+    sft__wire m = f->m;
+    sft__wire_field found;
+    bool more;
+
+    for (;;) {
+        SFT_TRY(sft__wire_next(&w->o.in, &m, &found, &more, err));
+        if (!more) {
+            return SFT_OK;
+        }
+        if (found.number == numbers[0]) {
+            f->name = found;
+        } else if (found.number == numbers[1] && f->output.number == 0) {
+            f->output = found;
+        } else if (found.number == numbers[2]) {
+            f->op = found;
+        }
+    }
+}
+
+/* "prefix" + name of the field, or other + index where it has none, + "." */
+static sft_status prefix_of(walk *w, const frame *f, const char *other, const char **prefix,
+                            sft_error *err) {
+    const char *name = NULL;
+    char number[64];
+
+    if (f->name.number != 0 && f->name.len != 0) {
+        SFT_TRY(sft__onnx_name(&w->o, &f->name, &name, err));
+    } else {
+        (void)snprintf(number, sizeof number, "%s_%u", other, (unsigned)f->index);
+        name = number;
+    }
+    return sft__onnx_join(&w->o, f->prefix, name, ".", prefix, err);
+}
+
+static sft_status enter_node(walk *w, frame *f, sft_error *err) {
+    static const uint32_t numbers[3] = {3, 2, 4};
+
+    SFT_TRY(look_ahead(w, f, numbers, err));
+    SFT_TRY(is_text(w, &f->op, "Constant", &f->constant, err));
+    return push(w, f, err);
+}
+
+static sft_status enter_attribute(walk *w, frame *f, sft_error *err) {
+    static const uint32_t numbers[3] = {1, 0, 0};
+    bool value = false;
+
+    memset(&f->name, 0, sizeof f->name); /* the node's */
+    SFT_TRY(look_ahead(w, f, numbers, err));
+    SFT_TRY(is_text(w, &f->name, "value", &value, err));
+    f->constant = f->constant && value;
+    return push(w, f, err);
+}
+
+/* A sparse tensor: named by its values, left out. */
+static sft_status sparse(walk *w, const frame *at, sft__wire m, uint64_t start, sft_error *err) {
+    sft__wire values = {0, 0};
+    sft__wire_field f;
+    bool more;
+
+    for (;;) {
+        SFT_TRY(sft__wire_next(&w->o.in, &m, &f, &more, err));
+        if (!more) {
+            return sft__onnx_left_out(&w->o, values, start, at->prefix, "a sparse tensor", err);
+        }
+        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
+            values = sft__wire_inside(&f);
+        }
+    }
+}
+
+static sft_status constant(walk *w, const frame *at, sft__wire m, sft_error *err) {
+    const char *name;
+
+    if (at->output.number == 0 || at->output.len == 0) {
+        return SFT_OK; /* nobody can use it */
+    }
+    SFT_TRY(sft__onnx_name(&w->o, &at->output, &name, err));
+    SFT_TRY(sft__onnx_join(&w->o, at->prefix, name, "", &name, err));
+    return sft__onnx_tensor(&w->o, m, at->prefix, name, err);
+}
+
+/* ---------------------------------------------------------------- one field of each kind of
+ * message */
+
+static sft_status in_model(walk *w, frame *at, const sft__wire_field *f, frame *child,
+                           sft_error *err) {
+    if (f->number == 7) {
+        child->kind = GRAPH;
+    } else if (f->number == 20) {
+        char number[64];
+        child->kind = TRAINING;
+        (void)snprintf(number, sizeof number, "training_info.%u.", (unsigned)at->index++);
+        SFT_TRY(sft__onnx_join(&w->o, number, "", "", &child->prefix, err));
+    } else if (f->number == 25) {
+        static const uint32_t numbers[3] = {1, 0, 0};
+        child->kind = FUNCTION;
+        child->index = at->index++;
+        SFT_TRY(look_ahead(w, child, numbers, err));
+        SFT_TRY(prefix_of(w, child, "function", &child->prefix, err));
+    } else {
+        return SFT_OK;
+    }
+    child->index = 0;
+    return push(w, child, err);
+}
+
+static sft_status in_training(walk *w, const sft__wire_field *f, frame *child, sft_error *err) {
+    if (f->number != 1 && f->number != 2) {
+        return SFT_OK;
+    }
+    child->kind = GRAPH;
+    child->index = 0;
+    SFT_TRY(sft__onnx_join(&w->o, child->prefix, f->number == 1 ? "initialization." : "algorithm.",
+                           "", &child->prefix, err));
+    return push(w, child, err);
+}
+
+static sft_status in_graph(walk *w, frame *at, const sft__wire_field *f, frame *child,
+                           sft_error *err) {
+    if (f->number == (at->kind == FUNCTION ? 7u : 1u)) {
+        child->kind = NODE;
+        child->index = at->index++;
+        memset(&child->name, 0, sizeof child->name);
+        return enter_node(w, child, err);
+    }
+    if (at->kind == GRAPH && f->number == 5) {
+        return sft__onnx_tensor(&w->o, child->m, at->prefix, NULL, err);
+    }
+    if (at->kind == GRAPH && f->number == 15) {
+        return sparse(w, at, child->m, f->start, err);
+    }
+    return SFT_OK;
+}
+
+static sft_status in_node(walk *w, const sft__wire_field *f, frame *child, sft_error *err) {
+    if (f->number != 5) {
+        return SFT_OK;
+    }
+    child->kind = ATTRIBUTE;
+    return enter_attribute(w, child, err);
+}
+
+/* The graph of an attribute: its names are behind those of the node and the attribute. */
+static sft_status in_attribute(walk *w, frame *at, const sft__wire_field *f, frame *child,
+                               sft_error *err) {
+    if (f->number == 5) {
+        return at->constant ? constant(w, at, child->m, err) : SFT_OK;
+    }
+    if (f->number == 22 && at->constant) {
+        return sparse(w, at, child->m, f->start, err);
+    }
+    if (f->number != 6 && f->number != 11) {
+        return SFT_OK;
+    }
+    SFT_TRY(prefix_of(w, &w->stack[w->depth - 2], "node", &child->prefix, err));
+    child->name = at->name;
+    SFT_TRY(prefix_of(w, child, "attribute", &child->prefix, err));
+    if (f->number == 11) {
+        char number[32];
+        (void)snprintf(number, sizeof number, "%u.", (unsigned)at->index++);
+        SFT_TRY(sft__onnx_join(&w->o, child->prefix, number, "", &child->prefix, err));
+    }
+    memset(&child->name, 0, sizeof child->name);
+    child->kind = GRAPH;
+    child->index = 0;
+    return push(w, child, err);
+}
+
+static sft_status step(walk *w, frame *at, const sft__wire_field *f, sft_error *err) {
+    if (f->wire != SFT__PB_BYTES) {
+        return SFT_OK;
+    }
+    frame child = {.kind = at->kind, .m = sft__wire_inside(f), .prefix = at->prefix};
+    child.constant = at->constant;
+    child.output = at->output;
+    switch (at->kind) {
+    case MODEL:
+        return in_model(w, at, f, &child, err);
+    case TRAINING:
+        return in_training(w, f, &child, err);
+    case GRAPH:
+    case FUNCTION:
+        memset(&child.output, 0, sizeof child.output);
+        return in_graph(w, at, f, &child, err);
+    case NODE:
+        return in_node(w, f, &child, err);
+    default:
+        return in_attribute(w, at, f, &child, err);
+    }
+}
+
+static sft_status walk_all(walk *w, sft_error *err) {
+    const frame model = {.kind = MODEL, .m = {0, sft_source_size(w->o.job->file)}, .prefix = ""};
+
+    SFT_TRY(push(w, &model, err));
+    while (w->depth > 0) {
+        frame *at = &w->stack[w->depth - 1];
+        sft__wire_field f;
+        bool more;
+        SFT_TRY(sft__wire_next(&w->o.in, &at->m, &f, &more, err));
+        if (!more) {
+            w->depth--;
+        } else {
+            SFT_TRY(step(w, at, &f, err));
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status open_onnx(sft__import *job, sft_error *err) {
+    walk *w = sft__alloc_zero(job->allocator, sizeof *w);
+
+    if (w == NULL) {
+        return sft__fail_nomem(err, sizeof *w);
+    }
+    w->o.job = job;
+    sft__wire_init(&w->o.in, job->file);
+    const sft_status status = walk_all(w, err);
+    sft__free(job->allocator, w->o.files, w->o.file_room * sizeof *w->o.files);
+    sft__free(job->allocator, w, sizeof *w);
+    return status;
+}
+
+/* ---------------------------------------------------------------- what it is */
+
+/* The wire type of each field of ModelProto: 0 none, 1 varint, 2 bytes. */
+static bool is_model_field(const sft__wire_field *f) {
+    static const uint8_t kinds[27] = {[1] = 1, [2] = 2, [3] = 2,  [4] = 2,  [5] = 1,  [6] = 2,
+                                      [7] = 2, [8] = 2, [14] = 2, [20] = 2, [25] = 2, [26] = 2};
+    return f->number < sizeof kinds && kinds[f->number] != 0 &&
+           f->wire == (kinds[f->number] == 1 ? SFT__PB_VARINT : SFT__PB_BYTES);
+}
+
+/* Does a graph begin with one of GraphProto's messages or texts? */
+static bool is_graph(sft__wire_in *in, uint64_t at) {
+    const uint8_t *tag;
+    return sft__wire_bytes(in, at, 1, &tag, NULL) == SFT_OK && (*tag & 7) == SFT__PB_BYTES &&
+           (*tag >> 3 == 1 || *tag >> 3 == 2 || *tag >> 3 == 5 ||
+            (*tag >> 3 >= 10 && *tag >> 3 <= 16));
+}
+
+/* No magic number: the fields of a model, one of them a graph. The graph may be cut short: opening
+ * says so. */
+static bool probe(const sft__probe *p) {
+    sft__wire m = {0, p->size};
+    sft__wire_in in;
+    sft__wire_field f;
+    bool more;
+    bool version = false;
+
+    sft__wire_init(&in, p->source);
+    for (int i = 0; i < PROBE_FIELDS; i++) {
+        const sft_status status = sft__wire_next(&in, &m, &f, &more, NULL);
+        if (!more || !is_model_field(&f)) {
+            return false;
+        }
+        version = version || f.number == 1 || f.number == 8;
+        if (f.number == 7) {
+            return version && (status != SFT_OK || is_graph(&in, f.at));
+        }
+        if (status != SFT_OK) {
+            return false;
+        }
+    }
+    return false;
+}
+
+const sft__reader sft__reader_onnx = {SFT_IMPORT_ONNX, probe, open_onnx};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/onnx/onnx.h - inside the ONNX reader: onnx.c walks models, graphs and nodes, onnx_tensor.c
+ * turns a TensorProto into a tensor of the catalog, onnx_values.c reads numbers that are stored one
+ * by one. Source: onnx/onnx.proto. Read first: wire.h.
+ */
+#ifndef SFT_IMPORT_ONNX_H
+#define SFT_IMPORT_ONNX_H
+
+#include "import/core/beside.h"
+#include "import/core/wire.h"
+
+enum { SFT__ONNX_NAME = 65536 };
+
+/* A file that tensors lie in. */
+typedef struct sft__onnx_file {
+    const char *location;
+    uint64_t size;
+    uint32_t source;
+} sft__onnx_file;
+
+typedef struct sft__onnx {
+    sft__import *job;
+    sft__wire_in in;
+    sft__onnx_file *files;
+    size_t file_count;
+    size_t file_room;
+    uint64_t value_bytes; /* memory of all sources of single numbers */
+} sft__onnx;
+
+/* Adds the TensorProto `m`. name: NULL: its own, behind prefix. */
+sft_status sft__onnx_tensor(sft__onnx *o, sft__wire m, const char *prefix, const char *name,
+                            sft_error *err);
+/* Something of the TensorProto's name that is left out, or refused. */
+sft_status sft__onnx_left_out(sft__onnx *o, sft__wire tensor, uint64_t at, const char *prefix,
+                              const char *what, sft_error *err);
+/* The text of a field that is a name. */
+sft_status sft__onnx_name(sft__onnx *o, const sft__wire_field *f, const char **name,
+                          sft_error *err);
+/* prefix, name and end in one text. */
+sft_status sft__onnx_join(sft__onnx *o, const char *prefix, const char *name, const char *end,
+                          const char **text, sft_error *err);
+
+/* A source of `entries` numbers of `width` bytes each: those of a repeated field, one by one or
+ * packed, of the message `m`. SFT_E_SIZE: there are more or fewer. Takes a pass over them. */
+typedef struct sft__onnx_values {
+    sft__wire m;
+    uint32_t field;
+    uint32_t width;
+    uint64_t entries;
+} sft__onnx_values;
+sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *values, uint32_t *source,
+                                   sft_error *err);
+
+#endif

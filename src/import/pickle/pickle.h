@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/pickle/pickle.h - a symbolic pickle machine, protocols 0 to 5. It makes nodes: plain data, and
+ * inert records of what a real unpickler would call. No name is ever resolved. Memory comes from
+ * the job's arena and so from one budget; strings are copied, byte strings stay in the file and are
+ * known by their place. No recursion. Source of the opcodes: CPython Lib/pickle.py and
+ * pickletools.py (documentation of each opcode).
+ */
+#ifndef SFT_IMPORT_PICKLE_H
+#define SFT_IMPORT_PICKLE_H
+
+#include "import/pickle/globals.h"
+#include "import/core/import.h"
+
+typedef enum sft__pk_type {
+    SFT__PK_NONE = 0,
+    SFT__PK_BOOL,  /* integer */
+    SFT__PK_INT,   /* integer */
+    SFT__PK_BIG,   /* text: two's complement, little-endian, count bytes (more than 8) */
+    SFT__PK_FLOAT, /* real; from text (protocol 0): known = 1 and text */
+    SFT__PK_STR,   /* text, count bytes of UTF-8, perhaps with lone surrogates */
+    SFT__PK_BYTES, /* count_at: absolute place in the source; size in a and b */
+    SFT__PK_LIST, /* items; here and in the next three a: what made it (OrderedDict, torch.Size), or
+                     0 */
+    SFT__PK_TUPLE,  /* items */
+    SFT__PK_DICT,   /* items: key, value, key, value ...; state: attributes, ignored */
+    SFT__PK_SET,    /* items; known: 1 if frozen */
+    SFT__PK_GLOBAL, /* text "module.name", count bytes; a: bytes of module; known */
+    SFT__PK_CALL,   /* a: what is called; b: arguments; state; items: what was appended or set */
+    SFT__PK_PID     /* a: the persistent id */
+} sft__pk_type;
+
+typedef struct sft__pk_items {
+    struct sft__pk_items *next;
+    uint32_t count;
+    uint32_t room;
+    uint32_t ids[];
+} sft__pk_items;
+
+typedef struct sft__pk_list {
+    sft__pk_items *first;
+    sft__pk_items *last;
+} sft__pk_list;
+
+#define SFT__PK_NO 0u /* node 0 is None: "no state" and "state None" are the same to us */
+
+typedef struct sft__pk_node {
+    uint8_t type;   /* sft__pk_type */
+    uint8_t colour; /* for whoever walks the tree */
+    uint16_t known; /* GLOBAL, CALL: sft__known of the global */
+    uint32_t count;
+    union {
+        int64_t integer;
+        double real;
+        const char *text;
+        uint64_t at;
+        sft__pk_list *list; /* NULL while empty */
+    } u;
+    uint32_t a;
+    uint32_t b;
+    uint32_t state;
+    uint32_t extra; /* for whoever interprets the tree */
+} sft__pk_node;
+
+enum { SFT__PK_CHUNK = 1024 };
+
+enum { SFT__PK_WINDOW = 65536 };
+
+/* A window over the source. */
+typedef struct sft__pk_in {
+    const sft_source *source;
+    uint8_t *window;
+    uint64_t base; /* offset of window[0] */
+    size_t len;
+    size_t pos;
+    uint64_t end;
+} sft__pk_in;
+
+static inline uint64_t sft__pk_tell(const sft__pk_in *in) {
+    return in->base + in->pos;
+}
+
+typedef struct sft__pickle {
+    sft__import *job;
+    const sft_source *source;
+    uint32_t source_index;
+    const char *where; /* member's name, for findings */
+    sft__pk_node **chunks;
+    size_t chunk_room;
+    uint32_t count;
+    uint32_t root; /* of the last run */
+    uint64_t end;  /* of the last run: where its STOP ended */
+    sft__pk_in in; /* one window for all runs: a tar has thousands of small pickles */
+    bool classes;  /* an unknown class is no error by itself (its weights are wanted) */
+} sft__pickle;
+
+static inline sft__pk_node *sft__pk_at(const sft__pickle *p, uint32_t id) {
+    return &p->chunks[id / SFT__PK_CHUNK][id % SFT__PK_CHUNK];
+}
+
+static inline uint64_t sft__pk_bytes(const sft__pk_node *n) {
+    return (uint64_t)n->a << 32 | n->b;
+}
+
+sft_status sft__pickle_init(sft__pickle *p, sft__import *job, const sft_source *source,
+                            uint32_t source_index, const char *where, sft_error *err);
+/* Runs one pickle that begins at `offset` and ends at or before `end`. May be called again: nodes
+ * stay. */
+sft_status sft__pickle_run(sft__pickle *p, uint64_t offset, uint64_t end, sft_error *err);
+void sft__pickle_reset(sft__pickle *p);
+
+/* Item i of a tuple or list; SFT__PK_NO past the end. O(segments). */
+uint32_t sft__pk_item(const sft__pickle *p, uint32_t id, uint32_t i);
+/* The value of a string key of a dict, or SFT__PK_NO; the last of several. */
+uint32_t sft__pk_get(const sft__pickle *p, uint32_t dict, const char *key);
+/* Is it an integer of 0 or more? */
+bool sft__pk_uint(const sft__pickle *p, uint32_t id, uint64_t *value);
+bool sft__pk_is_text(const sft__pickle *p, uint32_t id, const char *text);
+
+/* Walks items: start with it->list of the node. */
+typedef struct sft__pk_iter {
+    const sft__pk_items *at;
+    uint32_t i;
+} sft__pk_iter;
+static inline sft__pk_iter sft__pk_begin(const sft__pk_node *n) {
+    const sft__pk_iter it = {n->u.list != NULL ? n->u.list->first : NULL, 0};
+    return it;
+}
+static inline bool sft__pk_next(sft__pk_iter *it, uint32_t *id) {
+    while (it->at != NULL && it->i >= it->at->count) {
+        it->at = it->at->next;
+        it->i = 0;
+    }
+    if (it->at == NULL) {
+        return false;
+    }
+    *id = it->at->ids[it->i++];
+    return true;
+}
+
+/* ---------------------------------------------------------------- input, pickle_in.c */
+
+/* n bytes (at most SFT__PK_WINDOW) in memory; SFT_E_SCHEMA if the stream ends before. */
+sft_status sft__pk_need(sft__pk_in *in, size_t n, const uint8_t **bytes, sft_error *err);
+sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err);
+/* A line without its '\n'; at most SFT__PK_WINDOW - 1 bytes; it stays until the next call. */
+sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_error *err);
+/* n bytes copied into the arena, NUL behind. */
+sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text,
+                        sft_error *err);
+
+bool sft__pk_decimal(const char *text, size_t len, int64_t *value);
+/* Python literals of protocol 0, decoded in place (dst: at least len bytes times 4/2); SIZE_MAX:
+ * damaged. */
+size_t sft__pk_repr(char *dst, const char *src, size_t len);
+size_t sft__pk_raw_unicode(char *dst, const char *src, size_t len);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/torch/torch.h - from the nodes of a pickle to tensors: what all PyTorch containers share (and
+ * Paddle's and plain pickles of numpy arrays). A container fills in the storages that persistent
+ * ids name; torch_eval.c turns calls into tensors, torch_tree.c walks the tree, names what it finds
+ * and adds it to the catalog.
+ */
+#ifndef SFT_IMPORT_TORCH_H
+#define SFT_IMPORT_TORCH_H
+
+#include "base/strmap.h"
+#include "import/pickle/pickle.h"
+
+/* KEY_MAX: of a storage, which is a number as text; each mention is looked up. */
+enum { SFT__TORCH_RANK_MAX = 64, SFT__TORCH_KEY_MAX = 512 };
+
+/* Where a storage lies. */
+typedef struct sft__storage {
+    const char *key; /* key, len first for the name table */
+    size_t key_len;
+    const sft_dtype *dtype; /* NULL: untyped, elements are bytes */
+    uint64_t elements;
+    uint64_t bytes;
+    uint64_t offset; /* in the source */
+    uint32_t source; /* of the builder */
+    bool placed;
+    const sft_source *data;
+} sft__storage;
+
+/* A strided view of a storage, or of any stretch of a source. */
+typedef struct sft__view {
+    const sft_source *data;
+    uint32_t source;
+    uint32_t rank;
+    uint64_t low; /* the stretch that the view must lie in: bytes [low, high) of the source */
+    uint64_t high;
+    uint64_t first; /* byte of element 0 */
+    const sft_dtype *dtype;
+    uint64_t *shape;
+    int64_t *strides; /* bytes */
+    bool conjugate;
+    bool negative;
+    bool swap; /* elements are big-endian */
+} sft__view;
+
+/* A text node's state, which a text cannot have, is its number here + 1. */
+typedef struct sft__decoded_text {
+    const sft_source *data;
+    uint64_t size;
+    uint32_t source;
+} sft__decoded_text;
+
+typedef struct sft__torch {
+    sft__import *job;
+    sft__pickle *p;
+    /* Fills in where a storage lies; key, dtype and elements are set. */
+    sft_status (*place)(struct sft__torch *t, sft__storage *s, sft_error *err);
+    /* A persistent id that is a tensor itself (tar); NULL: they are storages. */
+    sft_status (*tensor)(struct sft__torch *t, const sft__pk_node *id, sft__view *v,
+                         sft_error *err);
+    void *ctx;
+    sft__storage *storages;
+    size_t storage_count;
+    size_t storage_room;
+    sft__strmap keys;
+    bool big_endian;
+    bool paddle;                     /* uint16 of numpy means bfloat16 */
+    struct sft__decoded_text *texts; /* bytes that came as text, each once */
+    size_t text_count;
+    size_t text_room;
+    uint64_t text_bytes;    /* of all of them */
+    uint64_t storage_bytes; /* of all that the container holds, for the unused ones */
+} sft__torch;
+
+/* Adds everything under the chosen part of the tree to the catalog; t->p->root is the root. */
+sft_status sft__torch_tree(sft__torch *t, sft_error *err);
+void sft__torch_reset(sft__torch *t);
+
+/* torch_eval.c: is this node a tensor (a call that rebuilds one, a numpy array, a persistent id)?
+ */
+bool sft__torch_is_tensor(const sft__torch *t, uint32_t id);
+/* What a leaf of the tree becomes: one view, or several with suffixes (quantised, sparse). */
+enum { SFT__TORCH_PARTS = 4 };
+typedef struct sft__part {
+    const char *suffix; /* "", ".scale" ... */
+    sft__view view;
+} sft__part;
+/* *count 0: left out (already told). */
+sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t name_len,
+                           sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err);
+/* The storage of a persistent id, registered and placed. */
+sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *index,
+                              sft_error *err);
+
+/* torch_numpy.c: an array that numpy pickled. */
+sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err);
+bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call);
+
+/* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors,
+ * and the slices none; the bytes of an array that are text (low, high, first, source, data are
+ * filled in). */
+bool sft__paddle_is_dict(const sft__torch *t, uint32_t id);
+sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err);
+sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
+                              sft_error *err);
+
+/* Numbers of a tuple or list, each an integer of 0 or more. */
+sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint64_t **numbers,
+                              uint32_t *count, sft_error *err);
+/* Offset and strides in elements become places: v has low, high, dtype, shape, and room for
+ * strides. The last element must lie in [low, high). */
+sft_status sft__torch_view(sft__view *v, uint64_t offset, const uint64_t *strides, sft_error *err);
+/* A few bytes of our own (a scale, a shape) as a source of the catalog. */
+sft_status sft__torch_constant(sft__torch *t, const sft_dtype *dtype, const uint64_t *values,
+                               uint32_t count, bool scalar, sft__view *v, sft_error *err);
+
+#endif

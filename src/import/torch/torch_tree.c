@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/torch/torch_tree.c - the tree of dicts, lists and records: where its tensors are, what they are
+ * called, which of them are the same bytes. Walks with explicit stacks and budgets; a node that
+ * holds no tensor is never entered twice, so shared parts cost nothing. Read first: torch.h.
+ */
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "import/torch/torch_walk.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One node under way: its children are items, then arguments and state of records. */
+typedef struct step {
+    uint32_t id;
+    uint32_t index;
+    uint32_t name_len; /* of the path to this node */
+    uint32_t stage;    /* 0 items, 1 arguments, 2 state, 3 done */
+    sft__pk_iter it;
+} step;
+
+static sft__pk_node *node(const walk *w, uint32_t id) {
+    return sft__pk_at(w->t->p, id);
+}
+
+/* Visits: one for so many bytes of the memory limit (8 million by default), and for every object of
+ * the file. What is told of a tensor that is left out costs as much as so many of them. */
+enum { VISIT_BYTES = 24, VISITS_EACH = 8, VISITS_TOLD = 32 };
+
+sft_status sft__tree_visit(walk *w, uint64_t cost, sft_error *err) {
+    const uint64_t most =
+        w->t->job->options.memory_bytes / VISIT_BYTES + VISITS_EACH * (uint64_t)w->t->p->count;
+
+    w->visits += 1 + cost; /* costs are below 2^32 */
+    return w->visits <= most
+               ? SFT_OK
+               : sft__fail(err, SFT_E_LIMIT,
+                           "pickle-expansion: the tree unfolds to more than %llu objects",
+                           (unsigned long long)most);
+}
+
+static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
+    if (!sft__grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1, sizeof *w->stack)) {
+        return sft__fail_nomem(err, w->depth * sizeof *w->stack);
+    }
+    const sft__pk_node *n = node(w, id);
+    const bool record = n->type == SFT__PK_CALL;
+    step *s = &w->stack[w->depth++];
+    *s = (step){.id = id, .name_len = name_len, .stage = 0};
+    if (n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
+        n->type == SFT__PK_SET || record) {
+        s->it = sft__pk_begin(n);
+    } else {
+        s->stage = 3;
+    }
+    return SFT_OK;
+}
+
+/* The next child of the innermost node, with its key (SFT__PK_NO: none, use the index). */
+static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
+    const sft__pk_node *n = node(w, s->id);
+
+    *key = SFT__PK_NO;
+    if (s->stage == 0) {
+        uint32_t first;
+        if (sft__pk_next(&s->it, &first)) {
+            *child = first;
+            if (n->type == SFT__PK_DICT) {
+                *key = first;
+                if (!sft__pk_next(&s->it, child)) {
+                    return false;
+                }
+            }
+            s->index++;
+            return true;
+        }
+        s->stage = n->type == SFT__PK_CALL ? 1 : 3;
+    }
+    if (s->stage == 1) {
+        s->stage = 2;
+        if (n->b != SFT__PK_NO) {
+            *child = n->b;
+            return true;
+        }
+    }
+    if (s->stage == 2) {
+        s->stage = 3;
+        if (n->state != SFT__PK_NO) {
+            *child = n->state;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- who holds a tensor */
+
+/* Sets extra = 1 in every node below root that is a tensor or holds one. */
+static sft_status find_holders(walk *w, uint32_t root, sft_error *err) {
+    SFT_TRY(enter(w, root, 0, err));
+    node(w, root)->colour = GREY;
+    while (w->depth > 0) {
+        step *s = &w->stack[w->depth - 1];
+        sft__pk_node *n = node(w, s->id);
+        uint32_t key;
+        uint32_t child;
+        if (sft__torch_is_tensor(w->t, s->id)) {
+            n->extra = 1;
+            s->stage = 3;
+        }
+        if (next_child(w, s, &key, &child)) {
+            sft__pk_node *c = node(w, child);
+            if (c->colour == WHITE) { /* each node once */
+                c->colour = GREY;
+                SFT_TRY(enter(w, child, 0, err));
+            } else {
+                n->extra |= c->extra;
+            }
+            continue;
+        }
+        n->colour = BLACK;
+        w->depth--;
+        if (w->depth > 0) {
+            node(w, w->stack[w->depth - 1].id)->extra |= n->extra;
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- names */
+
+sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err) {
+    if (at + len > SFT__TREE_NAME_MAX) {
+        return sft__fail(err, SFT_E_LIMIT, "torch-name: a name of more than %d bytes",
+                         SFT__TREE_NAME_MAX);
+    }
+    if (!sft__grow(w->t->job->allocator, &w->name, &w->name_room, at + len + 1, 1)) {
+        return sft__fail_nomem(err, at + len + 1);
+    }
+    memcpy(w->name + at, text, len);
+    return SFT_OK;
+}
+
+/* Parts of a pickled module that are no parts of its tensors' names. */
+static bool is_module_part(const sft__pk_node *key) {
+    static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (key->count == strlen(parts[i]) && memcmp(key->u.text, parts[i], key->count) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How Paddle pickles a tensor outside a state dict: (name, array). */
+static bool is_paddle_pair(const walk *w, uint32_t id) {
+    const sft__pk_node *n = node(w, id);
+    return w->t->job->format == SFT_IMPORT_PICKLE && n->type == SFT__PK_TUPLE && n->count == 2 &&
+           node(w, sft__pk_item(w->t->p, id, 0))->type == SFT__PK_STR &&
+           sft__torch_is_array(w->t, node(w, sft__pk_item(w->t->p, id, 1)));
+}
+
+/* The name of a child below w->name[0, len): its length goes to *out. *good false: left out, told.
+ */
+static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len, uint32_t *out,
+                             bool *good, sft_error *err) {
+    const sft__pk_node *parent = node(w, s->id);
+    const sft__pk_node *k = node(w, key);
+    const char *text;
+    char number[24];
+    size_t n;
+
+    *good = true;
+    *out = len;
+    if (parent->type == SFT__PK_CALL || is_paddle_pair(w, s->id)) {
+        return SFT_OK; /* a record's parts follow its own name */
+    }
+    if (parent->type != SFT__PK_DICT) {
+        n = (size_t)snprintf(number, sizeof number, "%u", (unsigned)(s->index - 1));
+        text = number;
+    } else if (k->type == SFT__PK_INT) {
+        n = (size_t)snprintf(number, sizeof number, "%lld", (long long)k->u.integer);
+        text = number;
+    } else if (k->type == SFT__PK_STR && sft__utf8_valid(k->u.text, k->count) == k->count) {
+        if (is_module_part(k)) {
+            return SFT_OK;
+        }
+        text = k->u.text;
+        n = k->count;
+    } else {
+        *good = false;
+        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
+                                  err, "torch-name: a key that is no text or integer");
+    }
+    if (len != 0) {
+        SFT_TRY(sft__tree_name(w, len, ".", 1, err));
+        len++;
+    }
+    SFT_TRY(sft__tree_name(w, len, text, n, err));
+    *out = len + (uint32_t)n;
+    return SFT_OK;
+}
+
+static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__view *v,
+                           sft_error *err) {
+    char *copy;
+
+    if (!sft__grow(w->t->job->allocator, &w->leaves, &w->leaf_room, w->leaf_count + 1,
+                   sizeof *w->leaves)) {
+        return sft__fail_nomem(err, w->leaf_count * sizeof *w->leaves);
+    }
+    SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
+    leaf *l = &w->leaves[w->leaf_count];
+    *l = (leaf){.name = copy, .name_len = (uint32_t)len, .view = *v};
+    l->order = l->kept = (uint32_t)w->leaf_count++;
+    return SFT_OK;
+}
+
+/* A tensor: one leaf, or one for each of its parts. */
+sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) {
+    sft__part parts[SFT__TORCH_PARTS];
+    size_t count;
+    sft_status status;
+
+    if (len == 0) { /* the file is a tensor */
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        len = 6;
+    }
+    status = sft__torch_eval(w->t, id, w->name, len, parts, &count, err);
+    if (status != SFT_OK) {
+        if (err != NULL && err->tensor[0] == '\0') {
+            (void)sft_escape(err->tensor, sizeof err->tensor, w->name, len);
+        }
+        return status;
+    }
+    w->visits += count == 0 ? VISITS_TOLD : 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t more = strlen(parts[i].suffix);
+        SFT_TRY(sft__tree_name(w, len, parts[i].suffix, more, err));
+        SFT_TRY(leaf_add(w, w->name, len + more, &parts[i].view, err));
+    }
+    return SFT_OK;
+}
+
+/* A child of the innermost node: a tensor, a holder of some, or nothing to us. */
+static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *err) {
+    const step s = w->stack[w->depth - 1];
+    sft__pk_node *c = node(w, child);
+    uint32_t len;
+    bool good;
+
+    const uint32_t text = node(w, key)->type == SFT__PK_STR ? node(w, key)->count : 0;
+    SFT_TRY(sft__tree_visit(w, c->extra != 0 ? text / SFT__TREE_TEXT : 0, err));
+    if (c->extra == 0) {
+        w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
+        return SFT_OK;
+    }
+    SFT_TRY(child_name(w, &s, key, s.name_len, &len, &good, err));
+    if (!good) {
+        w->visits += VISITS_TOLD;
+        return SFT_OK;
+    }
+    if (sft__torch_is_tensor(w->t, child)) {
+        const bool paddle = w->t->paddle;
+        w->t->paddle = paddle || is_paddle_pair(w, s.id);
+        const sft_status status = sft__tree_tensor(w, child, len, err);
+        w->t->paddle = paddle;
+        return status;
+    }
+    if (c->colour == ON_PATH) {
+        w->visits += VISITS_TOLD;
+        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
+                                  err, "pickle-cycle: a container that holds itself");
+    }
+    c->colour = ON_PATH;
+    return enter(w, child, len, err);
+}
+
+static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
+    if (sft__torch_is_tensor(w->t, root)) {
+        return sft__tree_tensor(w, root, 0, err);
+    }
+    if (node(w, root)->extra == 0) {
+        return SFT_OK;
+    }
+    node(w, root)->colour = ON_PATH;
+    SFT_TRY(enter(w, root, 0, err));
+    while (w->depth > 0) {
+        uint32_t key;
+        uint32_t child;
+        if (next_child(w, &w->stack[w->depth - 1], &key, &child)) {
+            SFT_TRY(take_child(w, key, child, err));
+        } else {
+            node(w, w->stack[w->depth - 1].id)->colour = BLACK;
+            w->depth--;
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- which part of the tree */
+
+static bool has_own_tensor(walk *w, uint32_t dict) {
+    uint32_t k;
+    uint32_t v;
+    for (sft__pk_iter it = sft__pk_begin(node(w, dict));
+         sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
+        if (sft__torch_is_tensor(w->t, v)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The part that holds the weights, by the names that trainers give it. */
+static uint32_t choose(walk *w, uint32_t root) {
+    static const char *const keys[] = {"state_dict", "model_state_dict", "model_state", "model",
+                                       "params_ema", "params",           "module",      "weights",
+                                       "net",        "network",          "generator",   "ema"};
+    sft__pickle *p = w->t->p;
+
+    if (node(w, root)->type != SFT__PK_DICT) {
+        return root;
+    }
+    const bool direct = has_own_tensor(w, root);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && (i == 0 || !direct); i++) {
+        const uint32_t part = sft__pk_get(p, root, keys[i]);
+        if (part == SFT__PK_NO || node(w, part)->extra == 0 || sft__torch_is_tensor(w->t, part)) {
+            continue;
+        }
+        uint32_t k;
+        uint32_t v;
+        for (sft__pk_iter it = sft__pk_begin(node(w, root));
+             sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
+            if (v != part && node(w, v)->extra != 0 && node(w, k)->type == SFT__PK_STR) {
+                sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, node(w, k)->u.text,
+                                 node(w, k)->count, "other-key", SFT_NO_OFFSET,
+                                 "this part of the file holds tensors too; the part \"%s\" was "
+                                 "taken: choose with the key",
+                                 keys[i]);
+            }
+        }
+        return part;
+    }
+    return root;
+}
+
+/* The child that the longest prefix of *key names; *key moves behind it. */
+static uint32_t descend(walk *w, uint32_t id, const char **key) {
+    const sft__pk_node *n = node(w, id);
+    size_t best = 0;
+    uint32_t found = SFT__PK_NO;
+    const size_t left = strlen(*key);
+    step s = {.id = id, .it = sft__pk_begin(n)};
+    uint32_t k;
+    uint32_t child;
+
+    if (n->type == SFT__PK_CALL) {
+        return n->state;
+    }
+    if (n->type != SFT__PK_DICT && n->type != SFT__PK_LIST && n->type != SFT__PK_TUPLE) {
+        return SFT__PK_NO;
+    }
+    while (next_child(w, &s, &k, &child)) {
+        const sft__pk_node *kn = node(w, k);
+        char number[24];
+        const char *text = number;
+        size_t len = kn->count;
+        if (n->type == SFT__PK_DICT && kn->type == SFT__PK_STR) {
+            text = kn->u.text;
+        } else {
+            const long long v = n->type == SFT__PK_DICT && kn->type == SFT__PK_INT
+                                    ? (long long)kn->u.integer
+                                    : (long long)s.index - 1;
+            len = (size_t)snprintf(number, sizeof number, "%lld", v);
+        }
+        if (len >= best && len <= left && memcmp(*key, text, len) == 0 &&
+            ((*key)[len] == '\0' || (*key)[len] == '.')) {
+            best = len;
+            found = child;
+        }
+    }
+    if (found != SFT__PK_NO) {
+        *key += best + ((*key)[best] == '.');
+    }
+    return found;
+}
+
+static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err) {
+    const char *key = w->t->job->options.key;
+
+    if (key == NULL && (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
+        key = ".";
+    }
+    if (key == NULL) {
+        *found = choose(w, root);
+        return SFT_OK;
+    }
+    *found = root;
+    if (strcmp(key, ".") == 0) {
+        return SFT_OK;
+    }
+    for (int depth = 0; *key != '\0' && depth < SFT__TREE_NAME_MAX; depth++) {
+        const uint32_t next = descend(w, *found, &key);
+        if (next == SFT__PK_NO) {
+            return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
+                             w->t->job->options.key);
+        }
+        *found = next;
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the same bytes */
+
+static bool is_empty(const sft__view *v) {
+    for (uint32_t d = 0; d < v->rank; d++) {
+        if (v->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int order64(uint64_t a, uint64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+/* By place, type, shape, strides (of dimensions that have any); equal: the same tensor. */
+static int compare_places(const sft__view *x, const sft__view *y) {
+    int o = order64(x->source, y->source);
+
+    o = o != 0 ? o : order64(x->first, y->first);
+    o = o != 0 ? o : order64(x->dtype->id, y->dtype->id);
+    o = o != 0 ? o : order64(x->rank, y->rank);
+    o = o != 0 ? o : order64(x->conjugate * 2u + x->negative, y->conjugate * 2u + y->negative);
+    for (uint32_t d = 0; o == 0 && d < x->rank; d++) {
+        o = order64(x->shape[d], y->shape[d]);
+        o = o != 0 || x->shape[d] < 2 ? o
+                                      : order64((uint64_t)x->strides[d], (uint64_t)y->strides[d]);
+    }
+    return o;
+}
+
+static int by_place(const void *a, const void *b) {
+    const leaf *x = *(leaf *const *)a;
+    const leaf *y = *(leaf *const *)b;
+    const int o = compare_places(&x->view, &y->view);
+    return o != 0 ? o : order64(x->order, y->order);
+}
+
+static bool name_before(const leaf *x, const leaf *y) {
+    const uint32_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+    const int o = memcmp(x->name, y->name, n);
+    return o != 0 ? o < 0 : x->name_len < y->name_len;
+}
+
+/* One run of equal places in sorted[first, end). */
+static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sft_error *err) {
+    const sft_import_dedup dedup = w->t->job->options.dedup;
+    leaf *kept = sorted[first];
+
+    if (end - first < 2 || dedup == SFT_DEDUP_KEEP || is_empty(&kept->view)) {
+        return SFT_OK;
+    }
+    if (dedup == SFT_DEDUP_ERROR) {
+        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, sorted[first + 1]->name,
+                                sorted[first + 1]->name_len, "shares its storage with %.200s",
+                                sorted[first]->name);
+    }
+    for (size_t i = first; i < end && dedup == SFT_DEDUP_HF; i++) {
+        kept = name_before(sorted[i], kept) ? sorted[i] : kept;
+    }
+    for (size_t i = first; i < end; i++) {
+        sorted[i]->kept = kept->order;
+    }
+    return SFT_OK;
+}
+
+/* Bytes of the stretch [view.first, end of its last element). */
+static uint64_t extent_end(const sft__view *v) {
+    uint64_t end = v->first + v->dtype->block_bytes;
+    for (uint32_t d = 0; d < v->rank; d++) {
+        end += (v->shape[d] - 1) * (uint64_t)v->strides[d]; /* checked when the view was made */
+    }
+    return end;
+}
+
+static sft_status merge(walk *w, sft_error *err) {
+    leaf **sorted;
+    uint64_t used = 0;
+    uint64_t reach = 0;
+    uint32_t source = 0;
+    size_t first = 0;
+
+    SFT_TRY(sft__import_alloc(w->t->job, &sorted, w->leaf_count, sizeof *sorted, err));
+    for (size_t i = 0; i < w->leaf_count; i++) {
+        sorted[i] = &w->leaves[i];
+    }
+    qsort(sorted, w->leaf_count, sizeof *sorted, by_place);
+    for (size_t i = 1; i <= w->leaf_count; i++) {
+        if (i == w->leaf_count || compare_places(&sorted[i]->view, &sorted[first]->view) != 0) {
+            SFT_TRY(merge_run(w, sorted, first, i, err));
+            first = i;
+        }
+    }
+    for (size_t i = 0; i < w->leaf_count; i++) { /* the union of the extents */
+        const sft__view *v = &sorted[i]->view;
+        const uint64_t end = is_empty(v) ? v->first : extent_end(v);
+        if (v->source != source) {
+            source = v->source;
+            reach = 0;
+        }
+        const uint64_t from = v->first > reach ? v->first : reach;
+        used += end > from ? end - from : 0;
+        reach = end > reach ? end : reach;
+    }
+    if (w->t->storage_bytes > used) {
+        sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- into the catalog */
+
+static void flip_sign(void *dst, const void *src, size_t blocks, uint32_t argument) {
+    const uint32_t unit =
+        argument >> 8; /* bytes of an element; argument & 255: first byte of the sign */
+    memcpy(dst, src, blocks * unit);
+    for (size_t i = 0; i < blocks; i++) {
+        ((uint8_t *)dst)[i * unit + (argument & 255u)] ^= 0x80;
+    }
+}
+
+static sft_status turn(sft__import *job, sft__view *v, sft__block_fn fn, uint32_t argument,
+                       uint32_t unit, sft_error *err) {
+    const sft__block_map map = {fn, argument, unit, unit};
+    const uint64_t bytes = v->high - v->low;
+    sft_source *made;
+
+    SFT_TRY(sft__source_map(&made, v->data, v->low, bytes / unit, &map, job->allocator, err));
+    v->first -= v->low;
+    v->high = bytes / unit * unit;
+    v->low = 0;
+    v->data = made;
+    return sft_builder_add_source(job->builder, made, &v->source, err);
+}
+
+/* Byte order, conjugate and negative bits become sources that turn bytes as they are read. */
+static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
+    const bool complex = v->dtype->kind == SFT_KIND_COMPLEX;
+    const uint32_t unit = v->dtype->block_bytes;
+    const uint32_t number = complex ? unit / 2 : unit;
+
+    if (is_empty(v)) {
+        return SFT_OK;
+    }
+    if (v->swap && number > 1) {
+        SFT_TRY(turn(job, v, sft__block_swap, number, number, err));
+    }
+    if (v->conjugate && complex) {
+        SFT_TRY(turn(job, v, flip_sign, unit << 8 | (unit - 1), unit, err));
+    }
+    if (v->negative && v->dtype->kind != SFT_KIND_FLOAT && !complex) {
+        return sft__fail(err, SFT_E_UNSUPPORTED, "torch-negative: a negated view of integers");
+    }
+    if (v->negative) {
+        SFT_TRY(turn(job, v, flip_sign, number << 8 | (number - 1), number, err));
+    }
+    return SFT_OK;
+}
+
+static bool is_packed(const sft__view *v) {
+    uint64_t stride = v->dtype->block_bytes;
+    for (uint32_t d = v->rank; d-- > 0;) {
+        if (v->shape[d] > 1 && (uint64_t)v->strides[d] != stride) {
+            return false;
+        }
+        if (!sft__mul64(stride, v->shape[d], &stride)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sft_status emit(walk *w, leaf *l, sft_error *err) {
+    sft__import *job = w->t->job;
+    sft__view *v = &l->view;
+
+    SFT_TRY(dress(job, v, err));
+    sft_piece piece = {.offset = v->first, .source = v->source};
+    if (!is_empty(v) && !is_packed(v)) {
+        piece.strides = v->strides;
+    }
+    const sft_tensor t = {.name = l->name,
+                          .name_len = l->name_len,
+                          .dtype = v->dtype,
+                          .shape = v->shape,
+                          .pieces = &piece,
+                          .rank = v->rank,
+                          .piece_count = 1};
+    return sft__import_tensor(job, &t, err);
+}
+
+static sft_status emit_all(walk *w, sft_error *err) {
+    for (size_t i = 0; i < w->leaf_count; i++) {
+        if (w->leaves[i].kept == i) {
+            SFT_TRY(emit(w, &w->leaves[i], err));
+        }
+    }
+    for (size_t i = 0; i < w->leaf_count; i++) {
+        const leaf *l = &w->leaves[i];
+        if (l->kept != i) {
+            const leaf *of = &w->leaves[l->kept];
+            SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
+            SFT_TRY(sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
+                                          of->name_len, err));
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status tree(walk *w, sft_error *err) {
+    const uint32_t root = w->t->p->root;
+    uint32_t part;
+
+    SFT_TRY(find_holders(w, root, err));
+    SFT_TRY(locate(w, root, &part, err));
+    w->visits = 0;
+    w->t->paddle = w->t->job->format == SFT_IMPORT_PICKLE && sft__paddle_is_dict(w->t, part);
+    if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
+        SFT_TRY(sft__tree_keep(w, part, err));
+        SFT_TRY(merge(w, err));
+        SFT_TRY(sft__tree_kept(w, err));
+        return emit_all(w, err);
+    }
+    if (w->t->paddle) {
+        SFT_TRY(sft__paddle_slices(w->t, part, err));
+    }
+    SFT_TRY(flatten(w, part, err));
+    if (w->others != 0) {
+        sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
+                         SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
+                         (unsigned long long)w->others);
+    }
+    SFT_TRY(merge(w, err));
+    return emit_all(w, err);
+}
+
+sft_status sft__torch_tree(sft__torch *t, sft_error *err) {
+    const sft_allocator *a = t->job->allocator;
+    sft_error local;
+    walk w;
+
+    memset(&w, 0, sizeof w);
+    w.t = t;
+    sft__buf_init(&w.json, a);
+    const sft_status status = tree(&w, err != NULL ? err : &local);
+    sft__free(a, w.stack, w.room * sizeof *w.stack);
+    sft__free(a, w.name, w.name_room);
+    sft__free(a, w.leaves, w.leaf_room * sizeof *w.leaves);
+    sft__free(a, w.mentions, w.mention_room * sizeof *w.mentions);
+    sft__buf_reset(&w.json);
+    return status;
+}
+
+void sft__torch_reset(sft__torch *t) {
+    if (t->keys.slots != NULL) {
+        sft__strmap_reset(&t->keys);
+    }
+    sft__free(t->job->allocator, t->storages, t->storage_room * sizeof *t->storages);
+    t->storages = NULL;
+    t->storage_room = 0;
+    sft__free(t->job->allocator, t->texts, t->text_room * sizeof *t->texts);
+    t->texts = NULL;
+    t->text_room = 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/torch/torch_walk.h - between the two walks over a pickle's tree: torch_tree.c, which takes the
+ * tensors out of it, and torch_keep.c, which keeps all of it as JSON, too. Read first: torch.h.
+ */
+#ifndef SFT_IMPORT_TORCH_WALK_H
+#define SFT_IMPORT_TORCH_WALK_H
+
+#include "base/buf.h"
+#include "import/torch/torch.h"
+
+enum { SFT__TREE_NAME_MAX = 65536 };
+
+/* node.colour while searching */
+enum { WHITE = 0, GREY = 1, BLACK = 2, ON_PATH = 3 };
+
+/* One tensor of the catalog to be. */
+typedef struct leaf {
+    const char *name;
+    uint32_t name_len;
+    uint32_t order;
+    uint32_t kept; /* index of the leaf that this is another name of; itself */
+    sft__view view;
+} leaf;
+
+/* Where the JSON names a tensor: its name is known only when the same bytes have been found. */
+typedef struct sft__mention {
+    size_t at;
+    size_t leaf;
+} sft__mention;
+
+typedef struct walk {
+    sft__torch *t;
+    struct step *stack;
+    size_t depth;
+    size_t room;
+    char *name; /* path of the innermost node */
+    size_t name_room;
+    leaf *leaves;
+    size_t leaf_count;
+    size_t leaf_room;
+    uint64_t visits;
+    uint64_t others; /* leaves that are no tensors */
+    sft__buf json;
+    sft__mention *mentions;
+    size_t mention_count;
+    size_t mention_room;
+} walk;
+
+/* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes
+ * mention the same ones billions of times. cost: what it takes beyond a look, in looks; of text one
+ * for SFT__TREE_TEXT bytes. SFT_E_LIMIT: more than any file says by itself. */
+enum { SFT__TREE_TEXT = 16 };
+sft_status sft__tree_visit(walk *w, uint64_t cost, sft_error *err);
+
+/* Text at place `at` of the walk's name. */
+sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err);
+/* The tensor `id`, called name[0, len): one leaf, or one for each of its parts, or none (told). */
+sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err);
+
+/* In the place of taking the tensors alone: the whole of it as JSON in w->json, tensors as leaves.
+ */
+sft_status sft__tree_keep(walk *w, uint32_t root, sft_error *err);
+/* Puts the names of the kept leaves in, and gives the catalog its "sft.tree". */
+sft_status sft__tree_kept(walk *w, sft_error *err);
+
+#endif

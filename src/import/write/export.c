@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/write/export.c - catalogs into files of other formats: the table of writers, options, the choice
+ * of tensors, and the copy of their bytes to where a writer wants them. What a file of a format
+ * looks like is the writers' business alone. Read first: export.h.
+ */
+#include "import/write/export.h"
+#include "base/checked.h"
+#include "base/thread.h"
+#include <stdio.h>
+
+const sft__writer_row *const sft__export_writers[] = {
+    &sft__writer_npz,
+    &sft__writer_gguf,
+    &sft__writer_mindspore,
+    &sft__writer_torch,
+    NULL,
+};
+
+static const sft__writer_row *row_of(uint32_t format) {
+    for (size_t i = 0; sft__export_writers[i] != NULL; i++) {
+        if (sft__export_writers[i]->format == format) {
+            return sft__export_writers[i];
+        }
+    }
+    return NULL;
+}
+
+int sft_import_can_export(uint32_t format) {
+    return row_of(format) != NULL;
+}
+
+/* ---------------------------------------------------------------- CRC-32 by parts */
+
+/* a * b modulo the polynomial of CRC-32, bits reflected: bit 31 is x^0. */
+static uint32_t crc_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+
+    for (uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
+        product ^= (a & bit) != 0 ? b : 0;
+        b = (b & 1) != 0 ? (b >> 1) ^ 0xedb88320u : b >> 1;
+    }
+    return product;
+}
+
+uint32_t sft__crc32_shift(uint32_t crc, uint64_t bytes) {
+    uint32_t power = 0x00800000u; /* x^8 */
+
+    for (; bytes != 0; bytes >>= 1) {
+        crc = (bytes & 1) != 0 ? crc_multiply(power, crc) : crc;
+        power = crc_multiply(power, power);
+    }
+    return crc;
+}
+
+/* ---------------------------------------------------------------- for writers */
+
+sft_status sft__export_alloc(sft__export *job, void *pointer, size_t count, size_t size,
+                             sft_error *err) {
+    size_t bytes;
+    void *p = NULL;
+
+    if (sft__mul_size(count != 0 ? count : 1, size, &bytes)) {
+        p = sft__arena_alloc(&job->arena, bytes, 8);
+    }
+    if (p == NULL) {
+        return sft__fail_nomem(err, count * size);
+    }
+    memset(p, 0, bytes);
+    memcpy(pointer, &p, sizeof p);
+    return SFT_OK;
+}
+
+sft_status sft__export_start(sft__export *job, uint64_t file_bytes, sft_error *err) {
+    job->c.result.file_bytes = file_bytes;
+    return sft__output_create(&job->output, job->path, file_bytes,
+                              (job->options.flags & SFT_CONVERT_REPLACE) != 0, job->c.allocator,
+                              err);
+}
+
+sft_status sft__export_put(sft__export *job, uint64_t offset, const void *data, size_t size,
+                           sft_error *err) {
+    return size == 0 ? SFT_OK : sft__output_write(job->output, offset, data, size, err);
+}
+
+typedef struct placing {
+    sft__export *job;
+    sft__stretch *stretches;
+    size_t count;
+    sft__mutex lock; /* of the checksums */
+    bool crc32;
+} placing;
+
+/* The first stretch that ends behind byte `offset` of the item. */
+static size_t stretch_of(const placing *p, size_t item, uint64_t offset) {
+    size_t low = 0;
+    size_t high = p->count;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        const sft__stretch *s = &p->stretches[mid];
+        if (s->item < item || (s->item == item && s->first + s->nbytes <= offset)) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+static sft_status put(void *ctx, size_t item, uint64_t offset, const void *data, size_t size,
+                      sft_error *err) {
+    placing *p = ctx;
+    const uint8_t *bytes = data;
+
+    for (size_t i = stretch_of(p, item, offset); size > 0; i++) {
+        if (i >= p->count || p->stretches[i].item != item || p->stretches[i].first > offset) {
+            return sft__fail(err, SFT_E_INTERNAL, "the writer has no place for bytes of an item");
+        }
+        sft__stretch *s = &p->stretches[i];
+        const uint64_t at = offset - s->first;
+        const uint64_t left = s->nbytes - at;
+        const size_t n = left < size ? (size_t)left : size;
+        if (p->crc32) {
+            const uint32_t crc = sft__crc32_shift(sft__crc32(0, bytes, n), left - n);
+            sft__mutex_lock(&p->lock);
+            s->crc32 ^= crc;
+            sft__mutex_unlock(&p->lock);
+        }
+        SFT_TRY(sft__output_write(p->job->output, s->offset + at, bytes, n, err));
+        bytes += n;
+        offset += n;
+        size -= n;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__export_copy(sft__export *job, sft__stretch *stretches, size_t count, bool crc32,
+                            sft_error *err) {
+    placing p = {.job = job, .stretches = stretches, .count = count, .crc32 = crc32};
+    const sft__sink sink = {put, &p};
+
+    if (!sft__mutex_init(&p.lock)) {
+        return sft__fail_nomem(err, sizeof p);
+    }
+    const sft_status status = sft__convert_sink(&job->c, &sink, err);
+    sft__mutex_reset(&p.lock);
+    return status;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static sft_status read_options(sft__export *job, const sft_export_options *options,
+                               sft_error *err) {
+    sft_export_options *o = &job->options;
+    sft__conversion *c = &job->c;
+
+    if (options != NULL) {
+        if (options->struct_size < offsetof(sft_export_options, pool)) {
+            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+        }
+        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
+    }
+    o->struct_size = sizeof *o;
+    SFT_INIT(&c->options);
+    SFT_INIT(&c->read);
+    SFT_INIT(&c->write);
+    c->options.choose = o->choose;
+    c->options.planned = o->planned;
+    c->options.ctx = o->ctx;
+    c->options.metadata = o->metadata;
+    c->options.metadata_count = o->metadata_count;
+    c->options.flags = o->flags;
+    c->write.allocator = o->allocator;
+    c->write.pool = o->pool;
+    c->write.control = o->control;
+    c->allocator = sft__allocator(o->allocator);
+    sft__arena_init(&job->arena, c->allocator, 0);
+    return SFT_OK;
+}
+
+static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_error *err) {
+    sft__conversion *c = &job->c;
+
+    if (!row->metadata && job->options.metadata_count != 0) {
+        return sft__fail(err, SFT_E_UNSUPPORTED, "%s files have no room for metadata",
+                         sft_import_format_name(row->format));
+    }
+    SFT_TRY(sft__convert_take(c, job->catalog, true, err));
+    SFT_TRY(sft__convert_names(c, err));
+    for (size_t i = 0; i < c->item_count; i++) {
+        SFT_TRY(row->check(&c->items[i], err));
+    }
+    c->result.files = 1;
+    c->result.aliases = sft_catalog_alias_count(job->catalog);
+    for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
+        c->options.planned(c->options.ctx, &c->items[i]);
+    }
+    return SFT_OK;
+}
+
+static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error *err) {
+    sft_import_options o;
+    sft_catalog *again;
+
+    if (job->c.item_count == 0 && row->format == SFT_IMPORT_NPZ) {
+        return SFT_OK; /* an archive of nothing, which does not say whose it is */
+    }
+    SFT_INIT(&o);
+    o.allocator = job->options.allocator;
+    o.dedup = SFT_DEDUP_KEEP;
+    SFT_TRY(row->reopen != NULL ? row->reopen(job, &again, err)
+                                : sft_import_open(&again, job->path, &o, NULL, err));
+    const sft_status status = sft__convert_compare(&job->c, again, err);
+    sft_catalog_close(again);
+    return status;
+}
+
+static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *err) {
+    SFT_TRY(take_items(job, row, err));
+    if ((job->options.flags & SFT_CONVERT_PLAN) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(row->write(job, err));
+    SFT_TRY(sft__output_commit(job->output, job->options.durability == SFT_DURABLE_FULL, err));
+    if ((job->options.flags & SFT_CONVERT_VERIFY) == 0) {
+        return SFT_OK;
+    }
+    const sft_status status = verify(job, row, err);
+    if (status != SFT_OK && (job->options.flags & SFT_CONVERT_REPLACE) == 0) {
+        (void)remove(job->path); /* what this call made */
+    }
+    return status;
+}
+
+sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const char *path,
+                             const sft_export_options *options, sft_import_converted *result,
+                             sft_error *err) {
+    const sft__writer_row *row = row_of(format);
+    sft__export job;
+
+    if (catalog == NULL || path == NULL) {
+        return sft__fail(err, SFT_E_ARG, "catalog or path is NULL");
+    }
+    if (row == NULL) {
+        return sft__fail(err, SFT_E_FORMAT, "there is no writer for the format %s",
+                         sft_import_format_name(format));
+    }
+    memset(&job, 0, sizeof job);
+    job.catalog = catalog;
+    job.path = path;
+    SFT_TRY(read_options(&job, options, err));
+    const sft_status status = run(&job, row, err);
+    if (result != NULL) {
+        *result = job.c.result;
+    }
+    sft__output_free(job.output);
+    sft__arena_free(&job.arena);
+    sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);
+    return status;
+}
