@@ -17,8 +17,8 @@ import tempfile
 import warnings
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 
 warnings.filterwarnings("ignore")
 FAULTS = []
@@ -123,6 +123,82 @@ def matrix(tool, folder):
                 if run(tool, "convert", source, "-o", out, "-f", "-q", "--verify", "--no-sync"):
                     compare(label, out, want)
                 COUNTS["files"] += 1
+
+
+def header(path):
+    data = path.read_bytes()
+    n = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + n]), data[8 + n :]
+
+
+def tensor_of(dtype):
+    """32 bytes of that type, some tensor of it where PyTorch makes no views, or None."""
+    try:
+        return torch.arange(32, dtype=torch.uint8).view(dtype).reshape(2, -1)
+    except RuntimeError:
+        return None
+
+
+def every_type(tool, folder):
+    """Each element type of this PyTorch: the bytes that safetensors' own writer makes, or a sentence that names the type."""
+    source, out = folder / "y.pt", folder / "y.safetensors"
+    types = {d for d in vars(torch).values() if isinstance(d, torch.dtype)} - {torch.bool}  # not of any bytes
+    for dtype in sorted(types, key=str):
+        for zipped in (True, False):
+            tensor = tensor_of(dtype)
+            try:
+                torch.save({"a": tensor, "e": tensor[:0], "row": tensor[1].clone()}, source,
+                           _use_new_zipfile_serialization=zipped)
+            except (RuntimeError, KeyError, TypeError) as e:
+                print("not written:", dtype, "zip" if zipped else "legacy", type(e).__name__)
+                continue
+            COUNTS["types"] += 1
+            r = subprocess.run([tool, "convert", source, "-o", out, "-f", "-q", "--verify", "--no-sync"],
+                               capture_output=True, text=True)
+            try:
+                want = save({"a": tensor.clone(), "e": tensor[:0].clone(), "row": tensor[1].clone()}, {"format": "pt"})
+            except (KeyError, TypeError, ValueError, SafetensorError):
+                want = None
+            if r.returncode == 1:
+                if want is not None or str(dtype) not in r.stderr and "no type" not in r.stderr:
+                    fault("%s: refused: %s" % (dtype, r.stderr.strip()))
+                COUNTS["refused types"] += 1
+                continue
+            have, data = header(out)
+            if r.returncode != 0 or data[slice(*have["a"]["data_offsets"])] != bytes(range(32)):
+                fault("%s: other bytes: %s %s" % (dtype, have, r.stderr))
+            if want is not None and out.read_bytes() != want:
+                fault("%s: not what safetensors writes: %s" % (dtype, have))
+    for name, view in {"transposed": lambda t: t.t(), "columns": lambda t: t[:, 2:4], "scalar": lambda t: t[0, 0]}.items():
+        torch.save({name: view(tensor_of(torch.float4_e2m1fn_x2))}, source)
+        r = run(tool, "ls", source, want=1)
+        if r and "torch-packed" not in r.stderr:
+            fault("float4 %s: %s" % (name, r.stderr))
+
+
+def shared_types(tool, folder):
+    """A uint8 tensor and views of it of types that have no storage class of their own."""
+    u = torch.arange(64, dtype=torch.uint8)
+    names = ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "float8_e8m0fnu")
+    want = {n: u.view(getattr(torch, n)) for n in names}
+    for first in (True, False):
+        state = {"u": u, **want} if first else {**want, "u": u}
+        torch.save(state, folder / "s.pt")
+        if run(tool, "convert", folder / "s.pt", "-o", folder / "s.safetensors", "-f", "-q", "--verify"):
+            compare("shared types", folder / "s.safetensors", state)
+
+
+def packed_quantised(tool, folder):
+    """quint4x2 and quint2x4: the bytes that int_repr() gives."""
+    i64 = torch.int64
+    for dtype in (torch.quint4x2, torch.quint2x4):
+        q = torch.quantize_per_channel(torch.randn(4, 8), torch.rand(4) + 0.1, torch.zeros(4), 0, dtype)
+        torch.save({"q": q}, folder / "p.pt")
+        if run(tool, "convert", folder / "p.pt", "-o", folder / "p.safetensors", "-f", "-q", "--verify"):
+            compare(str(dtype), folder / "p.safetensors", {
+                "q": q.int_repr().reshape(4, -1), "q.scale": q.q_per_channel_scales(),
+                "q.zero_point": q.q_per_channel_zero_points(),
+                "q.axis": torch.tensor(0, dtype=i64)})
 
 
 def views_of_complex(tool, folder):
@@ -291,10 +367,10 @@ def main():
     tool = os.path.abspath(parser.parse_args().tool)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for part in (matrix, views_of_complex, checkpoints, aliases, parts, folder_of_shards, verdicts):
+        for part in (matrix, every_type, shared_types, packed_quantised, views_of_complex, checkpoints, aliases, parts, folder_of_shards, verdicts):
             part(tool, folder)
-    print("torch %s: %d files of the matrix, %d tensors compared, %d faults"
-          % (torch.__version__, COUNTS["files"], COUNTS["tensors"], len(FAULTS)))
+    print("torch %s: %d files of the matrix, %d tensors compared, %d files of every type (%d refused by name), %d faults"
+          % (torch.__version__, COUNTS["files"], COUNTS["tensors"], COUNTS["types"], COUNTS["refused types"], len(FAULTS)))
     return 1 if FAULTS else 0
 
 

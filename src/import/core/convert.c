@@ -33,6 +33,9 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     c->catalogs[c->catalog_count++] = catalog;
     sft_import_report_free(c->report);
     c->report = report;
+    if ((c->options.flags & SFT_CONVERT_VERIFY) != 0) {
+        SFT_TRY(sft__convert_counts(c, catalog, report, err));
+    }
     c->torch = c->torch || is_torch(sft_import_report_format(report));
     c->result.unused_bytes += sft_import_report_unused_bytes(report);
     c->result.aliases += sft_catalog_alias_count(catalog);

@@ -115,6 +115,9 @@ sft_status sft__report_create(sft_import_report **out, const sft_allocator *allo
                               sft_error *err);
 void sft__report_format(sft_import_report *report, uint32_t format);
 void sft__report_unused(sft_import_report *report, uint64_t bytes);
+/* Bytes of the container that tensors were made of, as it counts them; 0: it does not say. */
+void sft__report_covered(sft_import_report *report, uint64_t bytes);
+uint64_t sft__report_covered_bytes(const sft_import_report *report);
 void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len);
 
 /* ---------------------------------------------------------------- more element types */

@@ -30,6 +30,7 @@ struct sft_import_report {
     size_t room;
     sft__strmap map;
     uint64_t unused_bytes;
+    uint64_t covered_bytes;
     uint32_t format;
     uint32_t verdict;
     bool full; /* nothing is added any more */
@@ -63,6 +64,14 @@ void sft__report_format(sft_import_report *report, uint32_t format) {
 
 void sft__report_unused(sft_import_report *report, uint64_t bytes) {
     report->unused_bytes += bytes;
+}
+
+void sft__report_covered(sft_import_report *report, uint64_t bytes) {
+    report->covered_bytes += bytes;
+}
+
+uint64_t sft__report_covered_bytes(const sft_import_report *report) {
+    return report != NULL ? report->covered_bytes : 0;
 }
 
 /* Room for one more, the names found again afterwards. */

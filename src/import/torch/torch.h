@@ -110,6 +110,17 @@ sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint
 /* Offset and strides in elements become places: v has low, high, dtype, shape, and room for
  * strides. The last element must lie in [low, high). */
 sft_status sft__torch_view(sft__view *v, uint64_t offset, const uint64_t *strides, sft_error *err);
+/* torch_packed.c. float4_e2m1fn_x2 counts bytes of two values each, and F4 the values: only whole
+ * tensors, of one dimension or more, can be both. What is in the catalog: sft__torch_shape, its
+ * product. */
+sft_status sft__torch_packed_check(const sft__view *v, sft_error *err);
+void sft__torch_shape(const sft__view *v, uint64_t *shape);
+/* Sizes and strides that count values of which `values` share a byte (quint4x2) as those of the
+ * bytes, those of Tensor.int_repr(). */
+sft_status sft__torch_packed_bytes(sft__view *v, uint64_t offset, uint64_t *strides,
+                                   uint32_t values, sft_error *err);
+bool sft__torch_is_whole(const sft__view *v);
+
 /* A few bytes of our own (a scale, a shape) as a source of the catalog. */
 sft_status sft__torch_constant(sft__torch *t, const sft_dtype *dtype, const uint64_t *values,
                                uint32_t count, bool scalar, sft__view *v, sft_error *err);

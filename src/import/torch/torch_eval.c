@@ -81,6 +81,14 @@ static sft_status storage_describe(const sft__torch *t, const sft__pk_node *pid,
     return SFT_OK;
 }
 
+/* Are two descriptions of a storage of one key the same? PyTorch writes the views of a uint8 tensor
+ * whose types have no storage class (float8, uint16 ...) over an untyped storage of the same bytes. */
+static bool same_storage(const sft__storage *a, const sft__storage *b) {
+    const bool bytes = (a->dtype == NULL || a->dtype->id == SFT_U8) &&
+                       (b->dtype == NULL || b->dtype->id == SFT_U8);
+    return (a->dtype == b->dtype || bytes) && a->elements == b->elements;
+}
+
 sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *index,
                               sft_error *err) {
     sft__storage s;
@@ -89,8 +97,7 @@ sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *
     const size_t old =
         t->keys.slots != NULL ? sft__strmap_find(&t->keys, s.key, s.key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
-        const sft__storage *o = &t->storages[old];
-        if (o->dtype != s.dtype || o->elements != s.elements) {
+        if (!same_storage(&t->storages[old], &s)) {
             return bad(err, "torch-storage",
                        "one storage is described twice, with another type or size");
         }
@@ -193,6 +200,28 @@ static sft_status view_storage(const sft__torch *t, const sft__pk_node *pid, con
     return SFT_OK;
 }
 
+/* Of a storage's class: values that share a byte while the tensor counts each of them. */
+static uint32_t values_per_byte(const sft__torch *t, const sft__pk_node *pid) {
+    const sft__pk_node *class = node(t, sft__pk_item(t->p, pid->a, 1));
+
+    return class->type != SFT__PK_GLOBAL                          ? 1
+           : strcmp(class->u.text, "torch.QUInt4x2Storage") == 0 ? 2
+           : strcmp(class->u.text, "torch.QUInt2x4Storage") == 0 ? 4
+                                                                  : 1;
+}
+
+/* The place of a tensor whose storage is known; sizes are counted as the type's bytes lie. */
+static sft_status view_in(sft__torch *t, const sft__pk_node *pid, const sft_dtype *dtype,
+                          sft__view *v, uint32_t *index, sft_error *err) {
+    SFT_TRY(sft__torch_storage(t, pid, index, err));
+    const sft__storage *s = &t->storages[*index];
+    v->dtype = dtype != NULL ? dtype : s->dtype != NULL ? s->dtype : sft_dtype_get(SFT_U8);
+    if (dtype != NULL && s->dtype != NULL && s->dtype->id != dtype->id && s->dtype->id != SFT_U8) {
+        return bad(err, "torch-view", "the tensor's type is not the storage's");
+    }
+    return view_storage(t, pid, s, v, err);
+}
+
 /* (storage, offset, size, stride): dtype NULL means the storage's. */
 static sft_status view_of(sft__torch *t, const sft__pk_node *call, const sft_dtype *dtype,
                           sft__view *v, sft_error *err) {
@@ -214,14 +243,13 @@ static sft_status view_of(sft__torch *t, const sft__pk_node *call, const sft_dty
         return bad(err, "torch-view", "size and stride have different lengths");
     }
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
-    SFT_TRY(sft__torch_storage(t, pid, &index, err));
-    const sft__storage *s = &t->storages[index];
-    v->dtype = dtype != NULL ? dtype : s->dtype != NULL ? s->dtype : sft_dtype_get(SFT_U8);
-    if (dtype != NULL && s->dtype != NULL && s->dtype->id != dtype->id && s->dtype->id != SFT_U8) {
-        return bad(err, "torch-view", "the tensor's type is not the storage's");
+    SFT_TRY(view_in(t, pid, dtype, v, &index, err));
+    const uint32_t values = dtype == NULL ? values_per_byte(t, pid) : 1;
+    if (values != 1) {
+        SFT_TRY(sft__torch_packed_bytes(v, offset, strides, values, err));
     }
-    SFT_TRY(view_storage(t, pid, s, v, err));
-    return sft__torch_view(v, offset, strides, err);
+    SFT_TRY(sft__torch_view(v, offset, strides, err));
+    return sft__torch_packed_check(v, err);
 }
 
 static bool flag_of(const sft__torch *t, uint32_t dict, const char *key) {

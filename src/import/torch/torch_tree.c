@@ -515,6 +515,7 @@ static sft_status merge(walk *w, sft_error *err) {
         used += end > from ? end - from : 0;
         reach = end > reach ? end : reach;
     }
+    sft__report_covered(w->t->job->report, used);
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
     }
@@ -570,32 +571,41 @@ static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
     return SFT_OK;
 }
 
-static bool is_packed(const sft__view *v) {
-    uint64_t stride = v->dtype->block_bytes;
-    for (uint32_t d = v->rank; d-- > 0;) {
-        if (v->shape[d] > 1 && (uint64_t)v->strides[d] != stride) {
-            return false;
-        }
-        if (!sft__mul64(stride, v->shape[d], &stride)) {
-            return false;
+/* What the places say a tensor has, against what its type and shape do. */
+static sft_status check_bytes(const sft__view *v, const uint64_t *shape, sft_error *err) {
+    uint64_t elements = 1;
+    uint64_t bytes = v->dtype->block_bytes;
+    uint64_t counted;
+
+    for (uint32_t d = 0; d < v->rank; d++) {
+        if (!sft__mul64(elements, shape[d], &elements) || !sft__mul64(bytes, v->shape[d], &bytes)) {
+            return SFT_OK; /* the builder says which */
         }
     }
-    return true;
+    SFT_TRY(sft_dtype_bytes(v->dtype, elements, &counted, err));
+    return counted == bytes ? SFT_OK
+                            : sft__fail(err, SFT_E_INTERNAL,
+                                        "torch-view: %llu bytes in the storage became %llu",
+                                        (unsigned long long)bytes, (unsigned long long)counted);
 }
 
 static sft_status emit(walk *w, leaf *l, sft_error *err) {
     sft__import *job = w->t->job;
     sft__view *v = &l->view;
 
+    uint64_t shape[SFT__TORCH_RANK_MAX];
+
+    sft__torch_shape(v, shape);
+    SFT_TRY(check_bytes(v, shape, err));
     SFT_TRY(dress(job, v, err));
     sft_piece piece = {.offset = v->first, .source = v->source};
-    if (!is_empty(v) && !is_packed(v)) {
+    if (!is_empty(v) && !sft__torch_is_whole(v)) {
         piece.strides = v->strides;
     }
     const sft_tensor t = {.name = l->name,
                           .name_len = l->name_len,
                           .dtype = v->dtype,
-                          .shape = v->shape,
+                          .shape = shape,
                           .pieces = &piece,
                           .rank = v->rank,
                           .piece_count = 1};
