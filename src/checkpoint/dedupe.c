@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/options.h"
 #include "base/strmap.h"
 #include "checkpoint/job.h"
 #include <stdlib.h>
@@ -22,12 +23,12 @@ typedef struct known_name {
 
 sft_status sft__dedupe_begin(sft_dedupe **out, const sft_checkpoint *checkpoint,
                              const sft_dedupe_options *options, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(options != NULL ? options->allocator : NULL);
+    sft_dedupe_options o;
     size_t size;
     *out = NULL;
-    if (options != NULL && options->struct_size < sizeof *options) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_dedupe_options, allocator),
+                              "options", err));
+    const sft_allocator *const a = sft__allocator(o.allocator);
     if (checkpoint->kind != SFT_CHECKPOINT_RANKS) {
         return sft__fail(err, SFT_E_UNSUPPORTED, "%s: replicas are known in folders of ranks only",
                          sft_checkpoint_kind_title(checkpoint->kind));
@@ -43,6 +44,7 @@ sft_status sft__dedupe_begin(sft_dedupe **out, const sft_checkpoint *checkpoint,
     }
     d->allocator = a;
     d->checkpoint = checkpoint;
+    d->options = o;
     d->order = SFT_ORDER_DECLARED;
     sft__arena_init(&d->arena, a, 0);
     sft__buf_init(&d->layout_text, a);
@@ -638,15 +640,14 @@ static sft_status write_files(sft_dedupe *d, sft_dedupe_rule rule, sft_error *er
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status make(sft_dedupe *d, const sft_dedupe_options *options, sft_error *err) {
-    const sft_dedupe_rule rule = options != NULL ? options->rule : SFT_DEDUPE_MINDSPORE;
+static sft_status make(sft_dedupe *d, sft_error *err) {
+    const sft_dedupe_rule rule = d->options.rule;
     sft_catalog *whole;
     if (rule != SFT_DEDUPE_MINDSPORE && rule != SFT_DEDUPE_BALANCED) {
         return sft__fail(err, SFT_E_ARG, "no rule %d", (int)rule);
     }
     /* Nothing may be missing already. */
-    SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, options != NULL ? options->open : NULL,
-                                      err));
+    SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, d->options.open, err));
     sft_catalog_close(whole);
     SFT_TRY(find_shards(d, err));
     SFT_TRY(rule == SFT_DEDUPE_BALANCED ? sft__dedupe_balance(d, err)
@@ -659,7 +660,7 @@ sft_status sft_dedupe_create(sft_dedupe **out, const sft_checkpoint *checkpoint,
     sft_dedupe *d;
     sft_status status = sft__dedupe_begin(&d, checkpoint, options, err);
     if (status == SFT_OK) {
-        status = make(d, options, err);
+        status = make(d, err);
     }
     *out = status == SFT_OK ? d : NULL;
     if (status != SFT_OK) {

@@ -37,6 +37,7 @@ struct sft_dedupe {
     const sft_allocator *allocator;
     sft__arena arena;
     const sft_checkpoint *checkpoint;
+    sft_dedupe_options options;
     sft_order order;
     size_t *base;       /* of each rank's tensors in ids, and where the last ones end */
     uint32_t *ids;      /* of each tensor: its name, by number in the order of bytes */

@@ -20,17 +20,18 @@
 #define O_CLOEXEC 0
 #endif
 
-sft_status sft__disk_open(const char *path, sft__disk *out, sft_error *err) {
+sft_status sft__checkpoint_disk_open(const char *path, sft__checkpoint_disk *out, sft_error *err) {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     *out = fd < 0 ? SFT__DISK_NONE : fd;
     return fd < 0 ? sft__fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path) : SFT_OK;
 }
 
-sft_status sft__disk_open_locked(const char *path, sft__disk *out, sft_error *err) {
-    SFT_TRY(sft__disk_open(path, out, err));
+sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,
+                                            sft_error *err) {
+    SFT_TRY(sft__checkpoint_disk_open(path, out, err));
     while (flock((int)*out, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK) {
-            sft__disk_close(*out);
+            sft__checkpoint_disk_close(*out);
             *out = SFT__DISK_NONE;
             return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
                              path);
@@ -42,7 +43,7 @@ sft_status sft__disk_open_locked(const char *path, sft__disk *out, sft_error *er
     return SFT_OK;
 }
 
-void sft__disk_close(sft__disk disk) {
+void sft__checkpoint_disk_close(sft__checkpoint_disk disk) {
     if (disk != SFT__DISK_NONE) {
         (void)close((int)disk);
     }
@@ -55,14 +56,15 @@ static bool may_grow(uint64_t size) {
            size <= (uint64_t)limit.rlim_cur;
 }
 
-sft_status sft__disk_reserve(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_reserve(sft__checkpoint_disk disk, const char *path, uint64_t size,
+                                        sft_error *err) {
     struct stat st;
     if (!may_grow(size)) {
         return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot make \"%.200s\" %llu bytes long", path,
                              (unsigned long long)size);
     }
     if (size == 0) {
-        return sft__disk_cut(disk, path, 0, err);
+        return sft__checkpoint_disk_cut(disk, path, 0, err);
     }
 #ifdef __linux__
     while (fallocate((int)disk, 0, 0, (off_t)size) != 0) {
@@ -78,10 +80,11 @@ sft_status sft__disk_reserve(sft__disk disk, const char *path, uint64_t size, sf
     if (fstat((int)disk, &st) != 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot read the size of \"%.200s\"", path);
     }
-    return (uint64_t)st.st_size == size ? SFT_OK : sft__disk_cut(disk, path, size, err);
+    return (uint64_t)st.st_size == size ? SFT_OK : sft__checkpoint_disk_cut(disk, path, size, err);
 }
 
-sft_status sft__disk_cut(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_cut(sft__checkpoint_disk disk, const char *path, uint64_t size,
+                                    sft_error *err) {
     while (ftruncate((int)disk, (off_t)size) != 0) {
         if (errno != EINTR) {
             return sft__fail_sys(err, SFT_E_IO, errno, "cannot make \"%.200s\" %llu bytes long",
@@ -91,8 +94,8 @@ sft_status sft__disk_cut(sft__disk disk, const char *path, uint64_t size, sft_er
     return SFT_OK;
 }
 
-sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, const void *data,
-                           size_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_write(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                      const void *data, size_t size, sft_error *err) {
     const uint8_t *at = data;
     while (size > 0) {
         const ssize_t n = pwrite((int)disk, at, size, (off_t)offset);
@@ -110,8 +113,8 @@ sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, co
     return SFT_OK;
 }
 
-sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
-                          size_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_read(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                     void *data, size_t size, sft_error *err) {
     uint8_t *at = data;
     while (size > 0) {
         const ssize_t n = pread((int)disk, at, size, (off_t)offset);
@@ -165,8 +168,9 @@ static bool kernel_is_better(int fd, uint64_t from, uint64_t to) {
 }
 #endif
 
-sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
-                          uint64_t size, uint64_t *moved, sft_error *err) {
+sft_status sft__checkpoint_disk_copy(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                     int fd, uint64_t from, uint64_t size, uint64_t *moved,
+                                     sft_error *err) {
     *moved = 0;
 #ifdef __linux__
     while (*moved < size && kernel_is_better((int)disk, from, offset)) {
@@ -193,7 +197,7 @@ sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int
     return SFT_OK;
 }
 
-sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_sync(sft__checkpoint_disk disk, const char *path, sft_error *err) {
     while (fsync((int)disk) != 0) {
         if (errno != EINTR) {
             return sft__fail_sys(err, SFT_E_IO, errno, "cannot flush \"%.200s\"", path);
@@ -202,7 +206,7 @@ sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
     return SFT_OK;
 }
 
-void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size) {
+void sft__checkpoint_disk_flush_soon(sft__checkpoint_disk disk, uint64_t offset, uint64_t size) {
 #ifdef __linux__
     (void)sync_file_range((int)disk, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 #else
@@ -212,7 +216,7 @@ void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size) {
 #endif
 }
 
-static void tell(const struct stat *st, sft__disk_fact *fact) {
+static void tell(const struct stat *st, sft__checkpoint_disk_fact *fact) {
     fact->exists = true;
     fact->folder = S_ISDIR(st->st_mode);
     fact->regular = S_ISREG(st->st_mode);
@@ -226,7 +230,8 @@ static void tell(const struct stat *st, sft__disk_fact *fact) {
     fact->number = (uint64_t)st->st_ino;
 }
 
-sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err) {
+sft_status sft__checkpoint_disk_stat(const char *path, sft__checkpoint_disk_fact *fact,
+                                     sft_error *err) {
     struct stat st;
     memset(fact, 0, sizeof *fact);
     if (stat(path, &st) != 0) {
@@ -238,7 +243,8 @@ sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err
     return SFT_OK;
 }
 
-sft_status sft__disk_stat_fd(int fd, const char *path, sft__disk_fact *fact, sft_error *err) {
+sft_status sft__checkpoint_disk_stat_fd(int fd, const char *path, sft__checkpoint_disk_fact *fact,
+                                        sft_error *err) {
     struct stat st;
     memset(fact, 0, sizeof *fact);
     if (fstat(fd, &st) != 0) {
@@ -248,14 +254,14 @@ sft_status sft__disk_stat_fd(int fd, const char *path, sft__disk_fact *fact, sft
     return SFT_OK;
 }
 
-sft_status sft__disk_make_folder(const char *path, sft_error *err) {
-    sft__disk_fact fact;
+sft_status sft__checkpoint_disk_make_folder(const char *path, sft_error *err) {
+    sft__checkpoint_disk_fact fact;
     if (mkdir(path, 0777) == 0) {
         return SFT_OK;
     }
     const int cause = errno;
     if (cause == EEXIST) {
-        SFT_TRY(sft__disk_stat(path, &fact, err));
+        SFT_TRY(sft__checkpoint_disk_stat(path, &fact, err));
         if (fact.folder) {
             return SFT_OK;
         }
@@ -263,30 +269,30 @@ sft_status sft__disk_make_folder(const char *path, sft_error *err) {
     return sft__fail_sys(err, SFT_E_IO, cause, "cannot make the folder \"%.200s\"", path);
 }
 
-sft_status sft__disk_rename(const char *from, const char *to, sft_error *err) {
+sft_status sft__checkpoint_disk_rename(const char *from, const char *to, sft_error *err) {
     if (rename(from, to) != 0) {
         return sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno, "cannot put \"%.200s\" in place", to);
     }
     return SFT_OK;
 }
 
-sft_status sft__disk_remove(const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_remove(const char *path, sft_error *err) {
     if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot remove \"%.200s\"", path);
     }
     return SFT_OK;
 }
 
-bool sft__disk_is_link(const char *path) {
+bool sft__checkpoint_disk_is_link(const char *path) {
     struct stat st;
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-bool sft__disk_remove_folder(const char *path) {
+bool sft__checkpoint_disk_remove_folder(const char *path) {
     return rmdir(path) == 0;
 }
 
-sft_status sft__disk_sync_folder(const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_sync_folder(const char *path, sft_error *err) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (fd < 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);

@@ -20,7 +20,8 @@ static sft_status fail(sft_error *err, sft_status status, const char *what, cons
     return sft__fail_sys(err, status, (int32_t)GetLastError(), "cannot %s \"%.200s\"", what, path);
 }
 
-static sft_status open_shared(const char *path, DWORD share, sft__disk *out, sft_error *err) {
+static sft_status open_shared(const char *path, DWORD share, sft__checkpoint_disk *out,
+                              sft_error *err) {
     wchar_t wide[ROOM];
     *out = SFT__DISK_NONE;
     SFT_TRY(widen(path, wide, err));
@@ -32,29 +33,32 @@ static sft_status open_shared(const char *path, DWORD share, sft__disk *out, sft
                                path)
                    : fail(err, SFT_E_IO, "create", path);
     }
-    *out = (sft__disk)h;
+    *out = (sft__checkpoint_disk)h;
     return SFT_OK;
 }
 
-sft_status sft__disk_open(const char *path, sft__disk *out, sft_error *err) {
+sft_status sft__checkpoint_disk_open(const char *path, sft__checkpoint_disk *out, sft_error *err) {
     return open_shared(path, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, out, err);
 }
 
-sft_status sft__disk_open_locked(const char *path, sft__disk *out, sft_error *err) {
+sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,
+                                            sft_error *err) {
     return open_shared(path, FILE_SHARE_READ, out, err);
 }
 
-void sft__disk_close(sft__disk disk) {
+void sft__checkpoint_disk_close(sft__checkpoint_disk disk) {
     if (disk != SFT__DISK_NONE) {
         (void)CloseHandle((HANDLE)disk);
     }
 }
 
-sft_status sft__disk_reserve(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
-    return sft__disk_cut(disk, path, size, err);
+sft_status sft__checkpoint_disk_reserve(sft__checkpoint_disk disk, const char *path, uint64_t size,
+                                        sft_error *err) {
+    return sft__checkpoint_disk_cut(disk, path, size, err);
 }
 
-sft_status sft__disk_cut(sft__disk disk, const char *path, uint64_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_cut(sft__checkpoint_disk disk, const char *path, uint64_t size,
+                                    sft_error *err) {
     LARGE_INTEGER now;
     LARGE_INTEGER at;
     at.QuadPart = (LONGLONG)size;
@@ -75,8 +79,8 @@ static OVERLAPPED at_offset(uint64_t offset) {
     return o;
 }
 
-sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, const void *data,
-                           size_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_write(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                      const void *data, size_t size, sft_error *err) {
     const uint8_t *at = data;
     while (size > 0) {
         OVERLAPPED o = at_offset(offset);
@@ -92,8 +96,8 @@ sft_status sft__disk_write(sft__disk disk, const char *path, uint64_t offset, co
     return SFT_OK;
 }
 
-sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, void *data,
-                          size_t size, sft_error *err) {
+sft_status sft__checkpoint_disk_read(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                     void *data, size_t size, sft_error *err) {
     uint8_t *at = data;
     while (size > 0) {
         OVERLAPPED o = at_offset(offset);
@@ -112,8 +116,9 @@ sft_status sft__disk_read(sft__disk disk, const char *path, uint64_t offset, voi
     return SFT_OK;
 }
 
-sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int fd, uint64_t from,
-                          uint64_t size, uint64_t *moved, sft_error *err) {
+sft_status sft__checkpoint_disk_copy(sft__checkpoint_disk disk, const char *path, uint64_t offset,
+                                     int fd, uint64_t from, uint64_t size, uint64_t *moved,
+                                     sft_error *err) {
     (void)disk;
     (void)path;
     (void)offset;
@@ -125,18 +130,18 @@ sft_status sft__disk_copy(sft__disk disk, const char *path, uint64_t offset, int
     return SFT_OK;
 }
 
-sft_status sft__disk_sync(sft__disk disk, const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_sync(sft__checkpoint_disk disk, const char *path, sft_error *err) {
     return FlushFileBuffers((HANDLE)disk) ? SFT_OK : fail(err, SFT_E_IO, "flush", path);
 }
 
-void sft__disk_flush_soon(sft__disk disk, uint64_t offset, uint64_t size) {
+void sft__checkpoint_disk_flush_soon(sft__checkpoint_disk disk, uint64_t offset, uint64_t size) {
     (void)disk;
     (void)offset;
     (void)size;
 }
 
 /* From 1601 in units of 100 ns; only ever compared. */
-static void fill_fact(const BY_HANDLE_FILE_INFORMATION *info, sft__disk_fact *fact) {
+static void fill_fact(const BY_HANDLE_FILE_INFORMATION *info, sft__checkpoint_disk_fact *fact) {
     fact->exists = true;
     fact->folder = (info->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
     fact->regular = !fact->folder;
@@ -147,7 +152,8 @@ static void fill_fact(const BY_HANDLE_FILE_INFORMATION *info, sft__disk_fact *fa
     fact->number = (uint64_t)info->nFileIndexHigh << 32 | info->nFileIndexLow;
 }
 
-static sft_status stat_handle(HANDLE h, const char *path, sft__disk_fact *fact, sft_error *err) {
+static sft_status stat_handle(HANDLE h, const char *path, sft__checkpoint_disk_fact *fact,
+                              sft_error *err) {
     BY_HANDLE_FILE_INFORMATION info;
     if (!GetFileInformationByHandle(h, &info)) {
         return fail(err, SFT_E_IO, "look at", path);
@@ -156,7 +162,8 @@ static sft_status stat_handle(HANDLE h, const char *path, sft__disk_fact *fact, 
     return SFT_OK;
 }
 
-sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err) {
+sft_status sft__checkpoint_disk_stat(const char *path, sft__checkpoint_disk_fact *fact,
+                                     sft_error *err) {
     wchar_t wide[ROOM];
     memset(fact, 0, sizeof *fact);
     SFT_TRY(widen(path, wide, err));
@@ -173,12 +180,13 @@ sft_status sft__disk_stat(const char *path, sft__disk_fact *fact, sft_error *err
     return status;
 }
 
-sft_status sft__disk_stat_fd(int fd, const char *path, sft__disk_fact *fact, sft_error *err) {
+sft_status sft__checkpoint_disk_stat_fd(int fd, const char *path, sft__checkpoint_disk_fact *fact,
+                                        sft_error *err) {
     memset(fact, 0, sizeof *fact);
     return stat_handle((HANDLE)_get_osfhandle(fd), path, fact, err);
 }
 
-sft_status sft__disk_make_folder(const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_make_folder(const char *path, sft_error *err) {
     wchar_t wide[ROOM];
     SFT_TRY(widen(path, wide, err));
     if (!CreateDirectoryW(wide, NULL) && GetLastError() != ERROR_ALREADY_EXISTS) {
@@ -187,7 +195,7 @@ sft_status sft__disk_make_folder(const char *path, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__disk_rename(const char *from, const char *to, sft_error *err) {
+sft_status sft__checkpoint_disk_rename(const char *from, const char *to, sft_error *err) {
     wchar_t a[ROOM];
     wchar_t b[ROOM];
     SFT_TRY(widen(from, a, err));
@@ -200,7 +208,7 @@ sft_status sft__disk_rename(const char *from, const char *to, sft_error *err) {
                : fail(err, SFT_E_NOT_COMMITTED, "put in place", to);
 }
 
-sft_status sft__disk_remove(const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_remove(const char *path, sft_error *err) {
     wchar_t wide[ROOM];
     SFT_TRY(widen(path, wide, err));
     if (!DeleteFileW(wide) && GetLastError() != ERROR_FILE_NOT_FOUND &&
@@ -210,7 +218,7 @@ sft_status sft__disk_remove(const char *path, sft_error *err) {
     return SFT_OK;
 }
 
-bool sft__disk_is_link(const char *path) {
+bool sft__checkpoint_disk_is_link(const char *path) {
     wchar_t wide[ROOM];
     const DWORD attributes =
         widen(path, wide, NULL) == SFT_OK ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
@@ -218,12 +226,12 @@ bool sft__disk_is_link(const char *path) {
            (attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
 }
 
-bool sft__disk_remove_folder(const char *path) {
+bool sft__checkpoint_disk_remove_folder(const char *path) {
     wchar_t wide[ROOM];
     return widen(path, wide, NULL) == SFT_OK && RemoveDirectoryW(wide);
 }
 
-sft_status sft__disk_sync_folder(const char *path, sft_error *err) {
+sft_status sft__checkpoint_disk_sync_folder(const char *path, sft_error *err) {
     (void)path;
     (void)err;
     return SFT_OK;

@@ -340,13 +340,13 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
     return SFT_OK;
 }
 
-static sft_status make(sft_dedupe *d, const sft_dedupe_options *options, sft_error *err) {
+static sft_status make(sft_dedupe *d, sft_error *err) {
     sft_catalog *whole;
     const sft__jnode *root;
     expanding e;
     memset(&e, 0, sizeof e);
     e.d = d;
-    e.open = options != NULL ? options->open : NULL;
+    e.open = d->options.open;
     e.err = err;
     SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, e.open, err));
     SFT_TRY(own(d, whole, err));
@@ -360,7 +360,7 @@ sft_status sft_dedupe_expand(sft_dedupe **out, const sft_checkpoint *checkpoint,
     sft_dedupe *d;
     sft_status status = sft__dedupe_begin(&d, checkpoint, options, err);
     if (status == SFT_OK) {
-        status = make(d, options, err);
+        status = make(d, err);
     }
     *out = status == SFT_OK ? d : NULL;
     if (status != SFT_OK) {

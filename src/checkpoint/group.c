@@ -5,13 +5,14 @@
  */
 #include "checkpoint/group.h"
 #include "base/checked.h"
+#include "base/options.h"
 #include <stdio.h>
 
 sft_status sft__group_check(const sft_group *g, sft_error *err) {
     if (g == NULL) {
         return SFT_OK;
     }
-    if (g->struct_size < sizeof *g) {
+    if (g->struct_size < SFT__UP_TO(sft_group, ctx)) { /* what the first version had */
         return sft__fail(err, SFT_E_ARG, "group without struct_size: use SFT_INIT");
     }
     if (g->size == 0 || g->rank >= g->size || (g->size > 1 && g->allgather == NULL)) {

@@ -5,13 +5,15 @@
  * and assembly.h first.
  */
 #include "base/checked.h"
+#include "base/options.h"
 #include "checkpoint/assembly.h"
 #include "checkpoint/group_parts.h"
 #include <sft/load.h>
 #include <stdio.h>
 
 typedef struct loading {
-    const sft_group_load_options *options; /* never NULL */
+    sft_group_load_options options; /* options.source points at `source`, or nowhere */
+    sft_checkpoint_options source;
     const sft_allocator *allocator;
     sft__gset set;
     sft_catalog *whole;
@@ -28,7 +30,7 @@ typedef struct loading {
 /* ---------------------------------------------------------------- the model */
 
 static sft_status open_whole(loading *l, const char *path, sft_error *err) {
-    const sft_checkpoint_options *const given = l->options->source;
+    const sft_checkpoint_options *const given = l->options.source;
     const sft_open_options *const open = given != NULL ? given->open : NULL;
     sft_checkpoint *checkpoint;
     uint32_t kind;
@@ -55,7 +57,7 @@ static sft_status check(const loading *l, const sft_group_tensor *want, const sf
         return sft__fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, want->name, want->name_len,
                                 "has another shape in the checkpoint than is asked for");
     }
-    if (want->dtype->id != have->dtype->id && (l->options->flags & SFT_GROUP_CAST) == 0) {
+    if (want->dtype->id != have->dtype->id && (l->options.flags & SFT_GROUP_CAST) == 0) {
         return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, want->name, want->name_len,
                                 "is %s in the checkpoint, and %s is asked for", have->dtype->name,
                                 want->dtype->name);
@@ -100,7 +102,7 @@ static sft_status take_part(loading *l, const sft__gpart *p, size_t index) {
     const sft_tensor *const have = sft_catalog_find(l->whole, want->name, want->name_len);
     const uint64_t rank = l->set.group != NULL ? l->set.group->rank : 0;
     if (have == NULL) {
-        return (l->options->flags & SFT_GROUP_MISSING) != 0
+        return (l->options.flags & SFT_GROUP_MISSING) != 0
                    ? SFT_OK
                    : sft__fail_tensor(l->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, want->name,
                                       want->name_len, "is not in the checkpoint");
@@ -121,7 +123,7 @@ static sft_status take_part(loading *l, const sft__gpart *p, size_t index) {
 
 static sft_status make_parts(loading *l, sft_error *err) {
     const sft_catalog *const whole = l->whole;
-    const sft_checkpoint_options *const given = l->options->source;
+    const sft_checkpoint_options *const given = l->options.source;
     const size_t count = l->set.count;
     SFT_TRY(sft__assembly_init(&l->assembly, &whole, 1, given != NULL ? given->open : NULL, err));
     l->select = sft__alloc_array(l->allocator, count + 1, sizeof *l->select);
@@ -151,10 +153,10 @@ static sft_status load(loading *l, const char *path, sft_error *err) {
     o.select = l->select;
     o.select_count = l->wanted;
     o.places = l->places;
-    o.dtypes = (l->options->flags & SFT_GROUP_CAST) != 0 ? l->dtypes : NULL;
-    o.pool = l->options->pool;
-    o.control = l->options->control;
-    o.strategy = l->options->strategy;
+    o.dtypes = (l->options.flags & SFT_GROUP_CAST) != 0 ? l->dtypes : NULL;
+    o.pool = l->options.pool;
+    o.control = l->options.control;
+    o.strategy = l->options.strategy;
     SFT_TRY(sft_load(&loaded, l->parts, &o, err));
     sft_loaded_free(loaded);
     return SFT_OK;
@@ -173,16 +175,18 @@ static void reset(loading *l) {
 }
 
 static sft_status prepare(loading *l, const sft_group *group, const sft_group_tensor *tensors,
-                          size_t count, sft_error *err) {
-    const sft_checkpoint_options *const given = l->options->source;
-    if (l->options->struct_size < sizeof *l->options ||
-        (given != NULL && given->struct_size < sizeof *given)) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
+                          size_t count, const sft_group_load_options *options, sft_error *err) {
+    SFT_TRY(sft__options_read(&l->options, sizeof l->options, options,
+                              SFT__UP_TO(sft_group_load_options, source), "options", err));
+    const sft_checkpoint_options *const given = l->options.source;
+    SFT_TRY(sft__options_read(&l->source, sizeof l->source, given,
+                              SFT__UP_TO(sft_checkpoint_options, open), "options of the source",
+                              err));
+    l->options.source = given != NULL ? &l->source : NULL;
     l->allocator =
         sft__allocator(given != NULL && given->open != NULL ? given->open->allocator : NULL);
     sft__buf_init(&l->name, l->allocator);
-    SFT_TRY(sft__gset_init(&l->set, group, tensors, count, l->options->layouts, l->allocator, err));
+    SFT_TRY(sft__gset_init(&l->set, group, tensors, count, l->options.layouts, l->allocator, err));
     for (size_t i = 0; i < count; i++) {
         l->set.parts[i].mine = true;
         if (l->set.parts[i].tensor->nbytes > SIZE_MAX) {
@@ -196,7 +200,6 @@ sft_status sft_checkpoint_load_group(const sft_group *group, const char *path,
                                      const sft_group_tensor *tensors, size_t count,
                                      const sft_group_load_options *options,
                                      sft_group_result *result, sft_error *err) {
-    sft_group_load_options none;
     uint64_t sums[1] = {0};
     sft_error why;
     loading l;
@@ -207,12 +210,10 @@ sft_status sft_checkpoint_load_group(const sft_group *group, const char *path,
                                            : sft__fail(err, SFT_E_CANCELLED, "has failed"),
                                 false, err);
     }
-    SFT_INIT(&none);
     memset(&l, 0, sizeof l);
-    l.options = options != NULL ? options : &none;
     l.err = err != NULL ? err : &why;
     l.allocator = sft__allocator(NULL);
-    sft_status status = prepare(&l, group, tensors, count, l.err);
+    sft_status status = prepare(&l, group, tensors, count, options, l.err);
     if (status == SFT_OK) {
         status = load(&l, path, l.err);
     }

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/group_save.h"
 #include "base/json.h"
+#include "base/options.h"
 #include <sft/digest.h>
 #include <stdio.h>
 
@@ -200,12 +201,8 @@ static bool is_plain(const char *name) {
 
 static sft_status prepare(sft__gsave *s, const char *path, const sft_group_save_options *options,
                           sft_error *err) {
-    if (options != NULL && options->struct_size < sizeof *options) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
-    if (options != NULL) {
-        s->options = *options;
-    }
+    SFT_TRY(sft__options_read(&s->options, sizeof s->options, options,
+                              SFT__UP_TO(sft_group_save_options, allocator), "options", err));
     s->name = s->options.name != NULL ? s->options.name : "model";
     if (path == NULL || path[0] == '\0' || !is_plain(s->name) || s->options.flags != 0) {
         return sft__fail(err, SFT_E_ARG, "a path, and a name without slashes, are needed");

@@ -3,6 +3,7 @@
  * checkpoint/job.c - jobs: taken apart, told about, freed. Read <sft/job.h> and job.h first.
  */
 #include "checkpoint/job.h"
+#include "base/options.h"
 #include "base/strmap.h"
 
 /* ---------------------------------------------------------------- names */
@@ -167,15 +168,15 @@ static bool same_source(const sft_source *a, const sft_source *b) {
 static sft_status look_at(const sft_source *source, sft__job_source *s, sft_error *err) {
     const int fd = sft_source_descriptor(source);
     const char *const name = sft_source_name(source);
-    sft__disk_fact fact;
+    sft__checkpoint_disk_fact fact;
     s->source = source;
     s->size = sft_source_size(source);
     s->mtime_ns = 0;
     s->timed = false;
     if (fd >= 0) {
-        SFT_TRY(sft__disk_stat_fd(fd, name, &fact, err));
+        SFT_TRY(sft__checkpoint_disk_stat_fd(fd, name, &fact, err));
     } else if ((sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0 ||
-               sft__disk_stat(name, &fact, NULL) != SFT_OK) {
+               sft__checkpoint_disk_stat(name, &fact, NULL) != SFT_OK) {
         return SFT_OK;
     }
     if (fact.regular && fact.size == s->size) {
@@ -393,18 +394,18 @@ static sft_status make(sft_job *job, const sft_job_file *files, const sft_job_te
 sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count,
                           const sft_job_text *texts, size_t text_count,
                           const sft_job_options *options, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(options != NULL ? options->allocator : NULL);
+    sft_job_options o;
     *out = NULL;
-    if (options != NULL && options->struct_size < sizeof *options) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_job_options, allocator),
+                              "options", err));
+    const sft_allocator *const a = sft__allocator(o.allocator);
     if ((files == NULL && count > 0) || (texts == NULL && text_count > 0) || count >= UINT32_MAX) {
         return sft__fail(err, SFT_E_ARG, "a count without an array");
     }
-    if (options != NULL && (options->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
+    if ((o.digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
         return sft__fail(err, SFT_E_ARG,
                          "digests %#lx: only SFT_DIGEST_CRC32C and SFT_DIGEST_SHA256 exist",
-                         (unsigned long)options->digests);
+                         (unsigned long)o.digests);
     }
     sft_job *const job = sft__alloc_zero(a, sizeof *job);
     if (job == NULL) {
@@ -412,12 +413,12 @@ sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count
     }
     job->allocator = a;
     sft__arena_init(&job->arena, a, 0);
-    job->order = options != NULL ? options->order : SFT_ORDER_REFERENCE;
-    job->data_alignment = options != NULL ? options->data_alignment : 0;
-    job->digests = options != NULL ? options->digests : 0;
-    if (options != NULL && options->limits != NULL) {
-        const size_t given = options->limits->struct_size;
-        memcpy(&job->limits_given, options->limits,
+    job->order = options != NULL ? o.order : SFT_ORDER_REFERENCE;
+    job->data_alignment = o.data_alignment;
+    job->digests = o.digests;
+    if (o.limits != NULL) {
+        const size_t given = o.limits->struct_size;
+        memcpy(&job->limits_given, o.limits,
                given < sizeof job->limits_given ? given : sizeof job->limits_given);
         job->limits = &job->limits_given;
     }

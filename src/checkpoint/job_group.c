@@ -42,15 +42,15 @@ void sft__crew_stop(running *r) {
         return;
     }
     put_number(one, 1);
-    (void)!sft__disk_write(r->crew.board, r->crew.board_path.data, 0, one, 8, NULL);
+    (void)!sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data, 0, one, 8, NULL);
 }
 
 /* Rank 0 adds up what the others have done. */
 static void look_around(running *r) {
     const size_t size = r->crew.group->size;
     uint64_t others = 0;
-    if (sft__disk_read(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers, 8 * size,
-                       NULL) != SFT_OK) {
+    if (sft__checkpoint_disk_read(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers,
+                                  8 * size, NULL) != SFT_OK) {
         return;
     }
     for (size_t i = 1; i < size; i++) {
@@ -68,13 +68,13 @@ void sft__crew_tick(running *r) {
     }
     sft__mutex_lock(&r->lock);
     put_number(number, r->moved);
-    (void)!sft__disk_write(r->crew.board, r->crew.board_path.data,
-                           8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
+    (void)!sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data,
+                                      8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
     if (r->crew.group->rank == 0) {
         look_around(r);
     }
-    const bool stop = sft__disk_read(r->crew.board, r->crew.board_path.data, 0, number, 8, NULL) ==
-                          SFT_OK &&
+    const bool stop = sft__checkpoint_disk_read(r->crew.board, r->crew.board_path.data, 0, number,
+                                                8, NULL) == SFT_OK &&
                       get_number(number) != 0 && r->status == SFT_OK;
     r->crew.stopped = r->crew.stopped || stop;
     sft__mutex_unlock(&r->lock);
@@ -88,16 +88,17 @@ static sft_status open_board(running *r, sft_error *err) {
     const bool first = r->crew.group->rank == 0;
     SFT_TRY(sft__stage_board(&r->stage, &r->crew.board_path, err));
     if (!first) {
-        return sft__disk_open(r->crew.board_path.data, &r->crew.board, err);
+        return sft__checkpoint_disk_open(r->crew.board_path.data, &r->crew.board, err);
     }
     /* locked: of two groups at the same target one comes too late */
-    SFT_TRY(sft__disk_open_locked(r->crew.board_path.data, &r->crew.board, err));
+    SFT_TRY(sft__checkpoint_disk_open_locked(r->crew.board_path.data, &r->crew.board, err));
     r->crew.numbers = sft__alloc_zero(r->job->allocator, size);
     if (r->crew.numbers == NULL) {
         return sft__fail_nomem(err, size);
     }
-    SFT_TRY(sft__disk_cut(r->crew.board, r->crew.board_path.data, 0, err));
-    return sft__disk_write(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers, size, err);
+    SFT_TRY(sft__checkpoint_disk_cut(r->crew.board, r->crew.board_path.data, 0, err));
+    return sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers,
+                                      size, err);
 }
 
 /* ---------------------------------------------------------------- the same job? */
@@ -332,10 +333,10 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     }
     if (!first) { /* nothing of ours is open where rank 0 renames */
         sft__outputs_reset(&r->outputs);
-        sft__disk_close(r->journal);
+        sft__checkpoint_disk_close(r->journal);
         r->journal = SFT__DISK_NONE;
     }
-    sft__disk_close(r->crew.board);
+    sft__checkpoint_disk_close(r->crew.board);
     r->crew.board = SFT__DISK_NONE;
     SFT_TRY(sft__group_agree(g, SFT_OK, false, err));
     SFT_TRY(sft__group_agree(g, first ? sft__run_commit(r, err) : SFT_OK, false, err));
@@ -347,7 +348,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
 static void leave(running *r) {
     if (r->crew.group->rank == 0 && r->journal != SFT__DISK_NONE &&
         sft__stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {
-        sft__disk_close(r->crew.board);
+        sft__checkpoint_disk_close(r->crew.board);
         r->crew.board = SFT__DISK_NONE;
         sft__run_leave(r);
     }

@@ -9,6 +9,7 @@
  * killed where, the next run finds either a line, and what it speaks of, or none.
  */
 #include "checkpoint/job_run.h"
+#include "base/options.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 
@@ -55,12 +56,12 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         const sft__job_source *const s = &r->job->sources[i];
         const char *const name = sft_source_name(s->source);
         const int fd = sft_source_descriptor(s->source);
-        sft__disk_fact fact;
+        sft__checkpoint_disk_fact fact;
         if (!s->timed) {
             continue;
         }
-        SFT_TRY(fd >= 0 ? sft__disk_stat_fd(fd, name, &fact, err)
-                        : sft__disk_stat(name, &fact, err));
+        SFT_TRY(fd >= 0 ? sft__checkpoint_disk_stat_fd(fd, name, &fact, err)
+                        : sft__checkpoint_disk_stat(name, &fact, err));
         if (fact.size != s->size || fact.mtime_ns != s->mtime_ns) {
             return sft__fail(err, SFT_E_MISMATCH,
                              "\"%.200s\" has changed since the job was planned", name);
@@ -75,11 +76,11 @@ static sft_status write_lines(running *r, sft__buf *lines, sft_error *err) {
     if (lines->failed) {
         return sft__fail_nomem(err, lines->len);
     }
-    SFT_TRY(sft__disk_write(r->journal, r->journal_path.data, r->journal_size, lines->data,
-                            lines->len, err));
+    SFT_TRY(sft__checkpoint_disk_write(r->journal, r->journal_path.data, r->journal_size,
+                                       lines->data, lines->len, err));
     r->journal_size += lines->len;
     return r->options.durability == SFT_DURABLE_FULL
-               ? sft__disk_sync(r->journal, r->journal_path.data, err)
+               ? sft__checkpoint_disk_sync(r->journal, r->journal_path.data, err)
                : SFT_OK;
 }
 
@@ -111,9 +112,9 @@ sft_status sft__run_open_journal(running *r, sft_error *err) {
     sft__buf lines;
     SFT_TRY(
         sft__stage_journal(&r->stage, r->options.task, r->options.tasks, &r->journal_path, err));
-    SFT_TRY(sft__disk_open_locked(r->journal_path.data, &r->journal, err));
+    SFT_TRY(sft__checkpoint_disk_open_locked(r->journal_path.data, &r->journal, err));
     SFT_TRY(sft__journal_read(r->job, r->journal_path.data, &r->done, &valid, err));
-    SFT_TRY(sft__disk_cut(r->journal, r->journal_path.data, valid, err));
+    SFT_TRY(sft__checkpoint_disk_cut(r->journal, r->journal_path.data, valid, err));
     r->journal_size = valid;
     if (valid > 0) {
         return SFT_OK;
@@ -396,18 +397,18 @@ sft_status sft__run_units(running *r, sft_error *err) {
 /* ---------------------------------------------------------------- the end */
 
 static sft_status write_text(running *r, const sft_job_text *text, sft__buf *path, sft_error *err) {
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     SFT_TRY(sft__stage_path(path, r->stage.folder, text->name, err));
     SFT_TRY(sft__stage_parents(&r->stage, r->stage.folder, text->name, err));
-    SFT_TRY(sft__disk_open(path->data, &disk, err));
-    sft_status status = sft__disk_cut(disk, path->data, 0, err);
+    SFT_TRY(sft__checkpoint_disk_open(path->data, &disk, err));
+    sft_status status = sft__checkpoint_disk_cut(disk, path->data, 0, err);
     if (status == SFT_OK) {
-        status = sft__disk_write(disk, path->data, 0, text->data, text->size, err);
+        status = sft__checkpoint_disk_write(disk, path->data, 0, text->data, text->size, err);
     }
     if (status == SFT_OK && r->options.durability == SFT_DURABLE_FULL) {
-        status = sft__disk_sync(disk, path->data, err);
+        status = sft__checkpoint_disk_sync(disk, path->data, err);
     }
-    sft__disk_close(disk);
+    sft__checkpoint_disk_close(disk);
     return status;
 }
 
@@ -428,7 +429,7 @@ sft_status sft__run_commit(running *r, sft_error *err) {
     if (!r->done.committed) {
         SFT_TRY(write_texts(r, err));
         if (r->stage.durable) {
-            SFT_TRY(sft__disk_sync_folder(r->stage.folder, err));
+            SFT_TRY(sft__checkpoint_disk_sync_folder(r->stage.folder, err));
         }
         sft__buf_init(&lines, r->job->allocator);
         sft__journal_commit(&lines);
@@ -436,7 +437,8 @@ sft_status sft__run_commit(running *r, sft_error *err) {
         sft__buf_reset(&lines);
         SFT_TRY(status);
     }
-    sft__disk_close(r->journal); /* where it lies, nothing open may be renamed everywhere */
+    sft__checkpoint_disk_close(
+        r->journal); /* where it lies, nothing open may be renamed everywhere */
     r->journal = SFT__DISK_NONE;
     return sft__stage_commit(&r->stage, err);
 }
@@ -466,7 +468,7 @@ bool sft__run_is_complete(const running *r, size_t *missing) {
 
 /* Of several tasks that see everything done, one publishes. */
 static sft_status publish_once(running *r, bool *published, sft_error *err) {
-    sft__disk guard = SFT__DISK_NONE;
+    sft__checkpoint_disk guard = SFT__DISK_NONE;
     sft__buf path;
     sft_error why;
     if (r->options.tasks == 0) {
@@ -477,7 +479,7 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
     sft__buf_init(&path, r->job->allocator);
     sft_status status = sft__stage_path(&path, r->stage.folder, ".sft-journal-lock", err);
     if (status == SFT_OK) {
-        status = sft__disk_open_locked(path.data, &guard, &why);
+        status = sft__checkpoint_disk_open_locked(path.data, &guard, &why);
         if (status == SFT_E_STATE || (status != SFT_OK && !sft__stage_is_there(&r->stage))) {
             status = SFT_OK; /* another one is at it, or has done it */
         } else if (status == SFT_OK) {
@@ -487,7 +489,7 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
             *err = why;
         }
     }
-    sft__disk_close(guard);
+    sft__checkpoint_disk_close(guard);
     sft__buf_reset(&path);
     return status;
 }
@@ -516,12 +518,8 @@ sft_status sft__run_prepare(running *r, const sft_job *job, const char *director
     r->journal = SFT__DISK_NONE;
     r->crew.board = SFT__DISK_NONE;
     sft__buf_init(&r->crew.board_path, job->allocator);
-    if (options != NULL && options->struct_size < sizeof *options) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
-    if (options != NULL) {
-        r->options = *options;
-    }
+    SFT_TRY(sft__options_read(&r->options, sizeof r->options, options,
+                              SFT__UP_TO(sft_job_run_options, pool), "options", err));
     if (r->options.tasks > 0 && (r->options.task == 0 || r->options.task > r->options.tasks)) {
         return sft__fail(err, SFT_E_ARG, "task %lu of %lu", (unsigned long)r->options.task,
                          (unsigned long)r->options.tasks);
@@ -596,7 +594,7 @@ void sft__run_leave(running *r) {
             return;
         }
     }
-    sft__disk_close(r->journal);
+    sft__checkpoint_disk_close(r->journal);
     r->journal = SFT__DISK_NONE;
     sft__outputs_reset(&r->outputs);
     (void)!sft__stage_drop(&r->stage, NULL);
@@ -605,8 +603,8 @@ void sft__run_leave(running *r) {
 void sft__run_reset(running *r) {
     const sft_allocator *const a = r->job->allocator;
     const size_t ranks = r->crew.group != NULL ? r->crew.group->size : 0;
-    sft__disk_close(r->journal);
-    sft__disk_close(r->crew.board);
+    sft__checkpoint_disk_close(r->journal);
+    sft__checkpoint_disk_close(r->crew.board);
     sft__buf_reset(&r->crew.board_path);
     sft__free(a, r->crew.owner, (r->job->unit_count + 1) * sizeof *r->crew.owner);
     sft__free(a, r->crew.numbers, 8 * (ranks + 1));

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include "layout/layout.h"
 
 #define MAX_ENTRIES (UINT64_C(1) << 24)
@@ -16,20 +17,20 @@
 
 sft_status sft__lset_create(sft_layout_set **out, const sft_layout_set_options *options,
                             sft_error *err) {
-    const sft_allocator *const a = sft__allocator(options != NULL ? options->allocator : NULL);
+    sft_layout_set_options o;
     sft_limits limits;
     *out = NULL;
-    if (options != NULL &&
-        options->struct_size < sizeof options->struct_size + sizeof options->allocator) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
-    SFT_TRY(sft__limits_read(&limits, options != NULL ? options->limits : NULL, err));
+    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_layout_set_options, allocator),
+                              "options", err));
+    const sft_allocator *const a = sft__allocator(o.allocator);
+    SFT_TRY(sft__limits_read(&limits, o.limits, err));
     sft_layout_set *const set = sft__alloc_zero(a, sizeof *set);
     if (set == NULL) {
         return sft__fail_nomem(err, sizeof *set);
     }
     set->allocator = a;
     set->limits = limits;
+    set->plan_ranks = o.ranks;
     sft__arena_init(&set->arena, a, limits.memory_bytes);
     *out = set;
     return SFT_OK;
@@ -636,17 +637,15 @@ size_t sft_layout_set_count(const sft_layout_set *set) {
 sft_status sft_layout_set_at(const sft_layout_set *set, size_t index, sft_layout_entry *entry,
                              sft_error *err) {
     sft_layout_entry full;
-    const size_t size = entry->struct_size;
     if (index >= set->count) {
         return sft__fail(err, SFT_E_RANGE, "entry %llu of %llu", (unsigned long long)index,
                          (unsigned long long)set->count);
     }
-    if (size < sizeof full) {
+    if (entry->struct_size < SFT__UP_TO(sft_layout_entry, name)) {
         return sft__fail(err, SFT_E_ARG, "entry without struct_size: use SFT_INIT");
     }
     const sft__lset_entry *const e = &set->entries[index];
     SFT_INIT(&full);
-    full.struct_size = size;
     full.name = e->name;
     full.name_len = e->name_len;
     full.match = (uint32_t)e->match;
@@ -657,6 +656,6 @@ sft_status sft_layout_set_at(const sft_layout_set *set, size_t index, sft_layout
     full.mesh =
         e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES ? "" : set->meshes[e->mesh].text;
     full.cut = e->cut_text;
-    memcpy(entry, &full, sizeof full);
+    sft__result_write(entry, &full, sizeof full);
     return SFT_OK;
 }

@@ -67,6 +67,7 @@ struct sft_layout_set {
     sft__arena arena;
     const sft_allocator *allocator;
     sft_limits limits;
+    uint64_t plan_ranks; /* of a plan that does not say, by the options */
     sft_layout_form form;
     sft__lset_mesh *meshes;
     size_t mesh_count;

@@ -21,7 +21,7 @@ static bool all_texts(const sft__jnode *root) {
 }
 
 static sft_status read_json(sft_layout_set *set, const void *data, size_t size, const char *name,
-                            const sft_layout_set_options *options, sft_error *err) {
+                            sft_error *err) {
     const sft__jnode *format;
     sft__jnode *root;
     SFT_TRY(sft__jtree_parse(&root, &set->arena, data, size, "layout", err));
@@ -35,7 +35,7 @@ static sft_status read_json(sft_layout_set *set, const void *data, size_t size, 
     }
     if (sft__jtree_get(root, "tp_plan") != NULL ||
         sft__jtree_get(root, "base_model_tp_plan") != NULL || all_texts(root)) {
-        return sft__lset_read_plan(set, root, options != NULL ? options->ranks : 0, err);
+        return sft__lset_read_plan(set, root, set->plan_ranks, err);
     }
     return sft__fail(err, SFT_E_FORMAT, "%s: no layout, strategy, topology or tensor-parallel plan",
                      name);
@@ -63,10 +63,10 @@ static bool is_json(const void *data, size_t size) {
 }
 
 static sft_status fill(sft_layout_set *set, const void *data, size_t size, const char *name,
-                       const sft_layout_set_options *options, sft_error *err) {
+                       sft_error *err) {
     sft_ms_strategy *strategy;
     if (is_json(data, size) && !is_strategy_json(data, size)) {
-        return read_json(set, data, size, name, options, err);
+        return read_json(set, data, size, name, err);
     }
     SFT_TRY(sft_ms_strategy_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
     return sft__lset_take_strategy(set, strategy, err);
@@ -91,8 +91,7 @@ sft_status sft_layout_set_parse(sft_layout_set **out, const void *data, size_t s
     sft_layout_set *set;
     *out = NULL;
     SFT_TRY(sft__lset_create(&set, options, err));
-    return finish(out, set, fill(set, data, size, name != NULL ? name : "layout", options, err),
-                  err);
+    return finish(out, set, fill(set, data, size, name != NULL ? name : "layout", err), err);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -236,7 +235,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     } else {
         status = read_file(set, path, &t, err);
         if (status == SFT_OK) {
-            status = fill(set, t.data, t.size, path, options, err);
+            status = fill(set, t.data, t.size, path, err);
         }
         drop(set, &t);
     }

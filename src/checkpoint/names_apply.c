@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "checkpoint/assembly.h"
 #include "checkpoint/names.h"
 #include "layout/jsontree.h"
@@ -407,27 +408,27 @@ static sft_status take_config(applying *a, const sft_names_options *options) {
 sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_names *names,
                            const sft_names_options *options, sft_names_result *result,
                            sft_error *err) {
-    const sft_open_options *const open = options != NULL ? options->open : NULL;
+    sft_names_options o;
     applying a;
     *out = NULL;
-    if ((options != NULL && options->struct_size < sizeof *options) ||
-        (result != NULL && result->struct_size < sizeof *result)) {
-        return sft__fail(err, SFT_E_ARG, "options or result without struct_size: use SFT_INIT");
+    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_names_options, open), "options",
+                              err));
+    if (result != NULL && result->struct_size < SFT__UP_TO(sft_names_result, renamed)) {
+        return sft__fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
     }
+    const sft_open_options *const open = o.open;
     memset(&a, 0, sizeof a);
     a.in = in;
     a.names = names;
     a.err = err;
-    if (options != NULL) {
-        a.values.values = options->values;
-        a.values.count = options->value_count;
-        a.reverse = options->reverse != 0;
-    }
+    a.values.values = o.values;
+    a.values.count = o.value_count;
+    a.reverse = o.reverse != 0;
     sft__buf_init(&a.name, sft__allocator(open != NULL ? open->allocator : NULL));
     sft__arena_init(&a.arena, sft__allocator(open != NULL ? open->allocator : NULL), CONFIG_BUDGET);
     sft_status status = sft__assembly_init(&a.assembly, &in, 1, open, err);
-    if (status == SFT_OK && options != NULL && options->config != NULL) {
-        status = take_config(&a, options);
+    if (status == SFT_OK && o.config != NULL) {
+        status = take_config(&a, &o);
     }
     if (status == SFT_OK) {
         status = take_all(&a);
@@ -436,8 +437,7 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
         status = sft_builder_finish(out, a.assembly.builder, err);
     }
     if (result != NULL) {
-        a.result.struct_size = result->struct_size;
-        *result = a.result;
+        sft__result_write(result, &a.result, sizeof a.result);
     }
     sft__assembly_reset(&a.assembly);
     sft__buf_reset(&a.name);

@@ -24,7 +24,7 @@ sft_status sft__outputs_init(sft__outputs *o, const sft__stage *stage, sft_error
 
 void sft__outputs_reset(sft__outputs *o) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__disk_close(o->files[i].disk);
+        sft__checkpoint_disk_close(o->files[i].disk);
     }
     if (o->files != NULL) {
         sft__free(o->stage->allocator, o->files, (o->count + 1) * sizeof *o->files);
@@ -41,7 +41,7 @@ static bool close_one(sft__outputs *o) {
         sft__output *const f = &o->files[o->hand];
         o->hand = (o->hand + 1) % o->count;
         if (f->disk != SFT__DISK_NONE && f->users == 0) {
-            sft__disk_close(f->disk);
+            sft__checkpoint_disk_close(f->disk);
             f->disk = SFT__DISK_NONE;
             o->open--;
             return true;
@@ -68,9 +68,9 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
         status = sft__stage_parents(o->stage, o->stage->folder, f->given.name, err);
     }
     if (status == SFT_OK) {
-        status = sft__disk_open(path.data, &out->disk, &why);
+        status = sft__checkpoint_disk_open(path.data, &out->disk, &why);
         while (status != SFT_OK && why.sys == EMFILE && close_one(o)) {
-            status = sft__disk_open(path.data, &out->disk, &why);
+            status = sft__checkpoint_disk_open(path.data, &out->disk, &why);
         }
         if (status != SFT_OK && err != NULL) {
             *err = why;
@@ -79,7 +79,7 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     if (status == SFT_OK) {
         o->open++;
         if (!out->made) {
-            status = sft__disk_reserve(out->disk, path.data, f->size, err);
+            status = sft__checkpoint_disk_reserve(out->disk, path.data, f->size, err);
             out->made = status == SFT_OK;
         }
     }
@@ -87,7 +87,8 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     return status;
 }
 
-static sft_status get(sft__outputs *o, size_t file, bool dirty, sft__disk *disk, sft_error *err) {
+static sft_status get(sft__outputs *o, size_t file, bool dirty, sft__checkpoint_disk *disk,
+                      sft_error *err) {
     sft__mutex_lock(&o->lock);
     const sft_status status = open_file(o, file, err);
     if (status == SFT_OK) {
@@ -114,7 +115,7 @@ void sft__outputs_close(sft__outputs *o) {
 
 sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__disk disk;
+        sft__checkpoint_disk disk;
         SFT_TRY(get(o, i, false, &disk, err));
         put(o, i);
     }
@@ -123,53 +124,54 @@ sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err) {
 
 sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, const void *data,
                               size_t size, sft_error *err) {
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     SFT_TRY(get(o, file, true, &disk, err));
-    const sft_status status =
-        sft__disk_write(disk, o->stage->job->files[file].given.name, offset, data, size, err);
+    const sft_status status = sft__checkpoint_disk_write(
+        disk, o->stage->job->files[file].given.name, offset, data, size, err);
     put(o, file);
     return status;
 }
 
 sft_status sft__outputs_copy(sft__outputs *o, size_t file, uint64_t offset, int fd, uint64_t from,
                              uint64_t size, uint64_t *moved, sft_error *err) {
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     *moved = 0;
     SFT_TRY(get(o, file, true, &disk, err));
-    const sft_status status = sft__disk_copy(disk, o->stage->job->files[file].given.name, offset,
-                                             fd, from, size, moved, err);
+    const sft_status status = sft__checkpoint_disk_copy(disk, o->stage->job->files[file].given.name,
+                                                        offset, fd, from, size, moved, err);
     put(o, file);
     return status;
 }
 
 sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void *data, size_t size,
                              sft_error *err) {
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     SFT_TRY(get(o, file, false, &disk, err));
-    const sft_status status =
-        sft__disk_read(disk, o->stage->job->files[file].given.name, offset, data, size, err);
+    const sft_status status = sft__checkpoint_disk_read(disk, o->stage->job->files[file].given.name,
+                                                        offset, data, size, err);
     put(o, file);
     return status;
 }
 
 void sft__outputs_soon(sft__outputs *o, size_t file, uint64_t offset, uint64_t size) {
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     if (get(o, file, false, &disk, NULL) == SFT_OK) {
-        sft__disk_flush_soon(disk, offset, size);
+        sft__checkpoint_disk_flush_soon(disk, offset, size);
         put(o, file);
     }
 }
 
 sft_status sft__outputs_sync(sft__outputs *o, sft_error *err) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__disk disk;
+        sft__checkpoint_disk disk;
         sft__mutex_lock(&o->lock);
         const bool dirty = o->files[i].dirty;
         o->files[i].dirty = false;
         sft__mutex_unlock(&o->lock);
         if (dirty) {
             SFT_TRY(get(o, i, false, &disk, err));
-            const sft_status status = sft__disk_sync(disk, o->stage->job->files[i].given.name, err);
+            const sft_status status =
+                sft__checkpoint_disk_sync(disk, o->stage->job->files[i].given.name, err);
             put(o, i);
             SFT_TRY(status);
         }
@@ -196,14 +198,14 @@ static sft_status sync_parents(sft__outputs *o, size_t file, sft_error *err) {
 
 sft_status sft__outputs_finish(sft__outputs *o, size_t file, bool sync, sft_error *err) {
     sft_status status = SFT_OK;
-    sft__disk disk;
+    sft__checkpoint_disk disk;
     SFT_TRY(get(o, file, false, &disk, err));
     if (sync) {
-        status = sft__disk_sync(disk, o->stage->job->files[file].given.name, err);
+        status = sft__checkpoint_disk_sync(disk, o->stage->job->files[file].given.name, err);
     }
     sft__mutex_lock(&o->lock);
     if (--o->files[file].users == 0) {
-        sft__disk_close(disk);
+        sft__checkpoint_disk_close(disk);
         o->files[file].disk = SFT__DISK_NONE;
         o->open--;
     }

@@ -5,6 +5,7 @@
  * first.
  */
 #include "base/error.h"
+#include "base/options.h"
 #include "checkpoint/space.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,10 +213,8 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
     sft_checkpoint_options options;
     sft_checkpoint *c;
     sft_catalog *whole;
-    SFT_INIT(&options);
-    if (r->options != NULL) {
-        options = *r->options;
-    }
+    SFT_TRY(sft__options_read(&options, sizeof options, r->options,
+                              SFT__UP_TO(sft_checkpoint_options, open), "options", why));
     options.step = r->ranks ? step->name : NULL;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
     const sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);

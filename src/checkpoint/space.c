@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include <stdlib.h>
 
 #define MAX_TEXT UINT64_C(100000000)
@@ -296,36 +297,32 @@ static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *er
 
 sft_status sft__space_create(sft_checkpoint **out, const sft_checkpoint_options *options,
                              sft_error *err) {
-    const sft_open_options *const open = options != NULL ? options->open : NULL;
-    const sft_allocator *const a = sft__allocator(open != NULL ? open->allocator : NULL);
+    sft_checkpoint_options o;
+    sft_open_options open;
     *out = NULL;
-    if ((options != NULL && options->struct_size < sizeof *options) ||
-        (open != NULL && open->struct_size < sizeof *open)) {
-        return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_checkpoint_options, open),
+                              "options", err));
+    SFT_TRY(sft__options_read(&open, sizeof open, o.open, SFT__UP_TO(sft_open_options, allocator),
+                              "options of opening", err));
+    const sft_allocator *const a = sft__allocator(open.allocator);
     sft_checkpoint *const c = sft__alloc_zero(a, sizeof *c);
     if (c == NULL) {
         return sft__fail_nomem(err, sizeof *c);
     }
     c->allocator = a;
-    const sft_status status = sft__limits_read(&c->limits, open != NULL ? open->limits : NULL, err);
+    const sft_status status = sft__limits_read(&c->limits, open.limits, err);
     if (status != SFT_OK) {
         sft__free(a, c, sizeof *c);
         return status;
     }
-    SFT_INIT(&c->open);
-    if (open != NULL) {
-        c->open = *open;
-    }
+    c->open = open;
     c->open.limits = &c->limits;
     c->layout_path = "";
     sft__arena_init(&c->arena, a, c->limits.memory_bytes);
-    if (options != NULL) {
-        c->layouts = options->layouts;
-        c->step = options->step;
-        c->other = options->other;
-        c->other_ctx = options->other_ctx;
-    }
+    c->layouts = o.layouts;
+    c->step = o.step;
+    c->other = o.other;
+    c->other_ctx = o.other_ctx;
     *out = c;
     return SFT_OK;
 }

@@ -73,14 +73,14 @@ static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error
 /* Can the folder itself be replaced by a rename? */
 static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes, sft_error *err) {
     const char *const base = s->root + base_at(s->root);
-    sft__disk_fact target;
-    sft__disk_fact above;
+    sft__checkpoint_disk_fact target;
+    sft__checkpoint_disk_fact above;
     counting c = {0};
     *yes = false;
     if (*base == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__disk_stat(s->root, &target, err));
+    SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
     if (!target.exists) {
         *yes = true;
         return SFT_OK;
@@ -88,10 +88,10 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
     if (!target.folder) {
         return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
     }
-    SFT_TRY(sft__disk_stat(parent, &above, err));
+    SFT_TRY(sft__checkpoint_disk_stat(parent, &above, err));
     SFT_TRY(sft__ck_list(s->root, count_entry, &c, err));
     *yes = c.entries == 0 && above.exists && above.device == target.device &&
-           !sft__disk_is_link(s->root);
+           !sft__checkpoint_disk_is_link(s->root);
     return SFT_OK;
 }
 
@@ -179,8 +179,8 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
     clearing *const c = ctx;
     (void)len;
     SFT_TRY(sft__stage_path(&c->path, c->folder, name, err));
-    if (sft__disk_is_link(c->path.data) || !sft__ck_is_folder(c->path.data)) {
-        return sft__disk_remove(c->path.data, err);
+    if (sft__checkpoint_disk_is_link(c->path.data) || !sft__ck_is_folder(c->path.data)) {
+        return sft__checkpoint_disk_remove(c->path.data, err);
     }
     char *const kept = sft__arena_copy(&c->arena, c->path.data, strlen(c->path.data));
     if (kept == NULL ||
@@ -208,7 +208,7 @@ sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
         status = sft__ck_list(c.folder, clear_entry, &c, err);
     }
     while (c.count > 0) { /* inner ones were found later */
-        (void)sft__disk_remove_folder(c.folders[--c.count]);
+        (void)sft__checkpoint_disk_remove_folder(c.folders[--c.count]);
     }
     sft__free(s->allocator, c.folders, c.room * sizeof *c.folders);
     sft__arena_free(&c.arena);
@@ -216,7 +216,7 @@ sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
     return status;
 }
 
-static bool is_source(const sft_job *job, const sft__disk_fact *fact) {
+static bool is_source(const sft_job *job, const sft__checkpoint_disk_fact *fact) {
     for (size_t i = 0; i < job->source_count; i++) {
         const sft__job_source *const s = &job->sources[i];
         if (s->timed && s->device == fact->device && s->number == fact->number) {
@@ -230,9 +230,9 @@ static bool is_source(const sft_job *job, const sft__disk_fact *fact) {
  * renames, nobody could make the same plan again. */
 static sft_status check_replaced(const sft__stage *s, const char *name, sft__buf *path,
                                  sft_error *err) {
-    sft__disk_fact fact;
+    sft__checkpoint_disk_fact fact;
     SFT_TRY(sft__stage_path(path, s->root, name, err));
-    SFT_TRY(sft__disk_stat(path->data, &fact, err));
+    SFT_TRY(sft__checkpoint_disk_stat(path->data, &fact, err));
     if (fact.exists && !fact.regular) {
         return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
     }
@@ -249,7 +249,8 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
     const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
     sft__buf path;
     sft_status status = SFT_OK;
-    if (sft__disk_is_link(s->folder)) { /* what lies behind it is not ours to write or remove */
+    if (sft__checkpoint_disk_is_link(
+            s->folder)) { /* what lies behind it is not ours to write or remove */
         return sft__fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
                          s->folder);
     }
@@ -260,12 +261,12 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
     sft__buf_reset(&path);
     SFT_TRY(status);
     if (!s->fresh) {
-        SFT_TRY(sft__disk_make_folder(s->root, err));
+        SFT_TRY(sft__checkpoint_disk_make_folder(s->root, err));
     }
     if (restart && sft__ck_is_folder(s->folder)) {
         SFT_TRY(sft__stage_drop(s, err));
     }
-    return sft__disk_make_folder(s->folder, err);
+    return sft__checkpoint_disk_make_folder(s->folder, err);
 }
 
 sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_error *err) {
@@ -277,7 +278,7 @@ sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_er
             status = sft__stage_path(&path, s->folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(s->folder) + 1 + i] = '\0';
-                status = sft__disk_sync_folder(path.data, err);
+                status = sft__checkpoint_disk_sync_folder(path.data, err);
             }
         }
     }
@@ -295,7 +296,7 @@ sft_status sft__stage_parents(const sft__stage *s, const char *folder, const cha
             status = sft__stage_path(&path, folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(folder) + 1 + i] = '\0';
-                status = sft__disk_make_folder(path.data, err);
+                status = sft__checkpoint_disk_make_folder(path.data, err);
             }
         }
     }
@@ -342,7 +343,7 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
         status = sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
     } else if (status == SFT_OK &&
                (r->all || !sft__journal_is_committed(r->stage->job, path.data))) {
-        status = sft__disk_remove(path.data, err);
+        status = sft__checkpoint_disk_remove(path.data, err);
     }
     sft__buf_reset(&path);
     return status;
@@ -372,10 +373,10 @@ sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
     }
     sft__buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        sft__disk_fact fact;
+        sft__checkpoint_disk_fact fact;
         status = sft__stage_path(&path, s->root, name_at(s->job, i), err);
         if (status == SFT_OK) {
-            status = sft__disk_stat(path.data, &fact, err);
+            status = sft__checkpoint_disk_stat(path.data, &fact, err);
         }
         if (status == SFT_OK && fact.exists) {
             status = sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
@@ -388,18 +389,18 @@ sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
 /* One file to its place; one that has gone there before is fine. */
 static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from, sft__buf *to,
                            sft_error *err) {
-    sft__disk_fact fact;
+    sft__checkpoint_disk_fact fact;
     SFT_TRY(sft__stage_path(from, s->folder, name, err));
     SFT_TRY(sft__stage_path(to, s->root, name, err));
-    SFT_TRY(sft__disk_stat(from->data, &fact, err));
+    SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
     if (!fact.exists) {
         return SFT_OK;
     }
     SFT_TRY(sft__stage_parents(s, s->root, name, err));
-    SFT_TRY(sft__disk_rename(from->data, to->data, err));
+    SFT_TRY(sft__checkpoint_disk_rename(from->data, to->data, err));
     if (s->durable && strchr(name, '/') != NULL) {
         to->data[base_at(to->data) - 1] = '\0';
-        return sft__disk_sync_folder(to->data, err);
+        return sft__checkpoint_disk_sync_folder(to->data, err);
     }
     return SFT_OK;
 }
@@ -407,12 +408,12 @@ static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from
 static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
     const sft_job *const job = s->job;
     for (size_t i = 0; i < job->text_count; i++) { /* an old index must not speak of new files */
-        sft__disk_fact fact;
+        sft__checkpoint_disk_fact fact;
         SFT_TRY(sft__stage_path(from, s->folder, job->texts[i].name, err));
         SFT_TRY(sft__stage_path(to, s->root, job->texts[i].name, err));
-        SFT_TRY(sft__disk_stat(from->data, &fact, err));
+        SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
         if (fact.exists) {
-            SFT_TRY(sft__disk_remove(to->data, err));
+            SFT_TRY(sft__checkpoint_disk_remove(to->data, err));
         }
     }
     for (size_t i = 0; i < job->count + job->text_count; i++) {
@@ -428,8 +429,10 @@ static sft_status replace_folder(const sft__stage *s, sft_error *err) {
     sft__buf_init(&parent, s->allocator);
     sft__buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
     sft__buf_add(&parent, "", 1);
-    status = parent.failed ? sft__fail_nomem(err, base) : sft__disk_rename(s->folder, s->root, err);
-    if (status == SFT_OK && s->durable && sft__disk_sync_folder(parent.data, err) != SFT_OK) {
+    status = parent.failed ? sft__fail_nomem(err, base)
+                           : sft__checkpoint_disk_rename(s->folder, s->root, err);
+    if (status == SFT_OK && s->durable &&
+        sft__checkpoint_disk_sync_folder(parent.data, err) != SFT_OK) {
         status = SFT_E_DURABILITY;
         if (err != NULL) {
             err->status = SFT_E_DURABILITY;
@@ -446,7 +449,7 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf_init(&to, s->allocator);
     sft_status status = sft__stage_board(s, &from, err);
     if (status == SFT_OK) {
-        status = sft__disk_remove(from.data, err);
+        status = sft__checkpoint_disk_remove(from.data, err);
     }
     if (status == SFT_OK && s->fresh) {
         status = replace_folder(s, err);
@@ -459,7 +462,7 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf_reset(&from);
     sft__buf_reset(&to);
     if (status == SFT_OK && s->durable) {
-        status = sft__disk_sync_folder(s->root, err);
+        status = sft__checkpoint_disk_sync_folder(s->root, err);
     }
     if (status == SFT_OK) {
         status = sft__stage_clean(s, s->folder, err);

@@ -12,12 +12,12 @@
 #include "remote/room.h"
 
 /* folder: made if missing. bytes: limit for all files in it. */
-sft_status sft__disk_open(sft__disk **out, const char *folder, uint64_t bytes,
-                          const sft_allocator *allocator, sft_error *err);
-void sft__disk_close(sft__disk *disk); /* NULL is fine */
-bool sft__disk_get(sft__disk *disk, const sft__object *object, uint64_t index, uint8_t *dst,
-                   size_t size);
-void sft__disk_put(sft__disk *disk, const sft__object *object, uint64_t index, const uint8_t *data,
-                   size_t size);
+sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
+                                 const sft_allocator *allocator, sft_error *err);
+void sft__remote_disk_close(sft__remote_disk *disk); /* NULL is fine */
+bool sft__remote_disk_get(sft__remote_disk *disk, const sft__object *object, uint64_t index,
+                          uint8_t *dst, size_t size);
+void sft__remote_disk_put(sft__remote_disk *disk, const sft__object *object, uint64_t index,
+                          const uint8_t *data, size_t size);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct opened {
     uint64_t used; /* the least goes first */
 } opened;
 
-struct sft__disk {
+struct sft__remote_disk {
     const sft_allocator *allocator;
     sft__mutex mutex;
     int folder;
@@ -53,7 +53,7 @@ static int older_first(const void *a, const void *b) {
     return x->used < y->used ? -1 : x->used > y->used;
 }
 
-static void remove_oldest(const sft__disk *d, found *list, size_t count, uint64_t total) {
+static void remove_oldest(const sft__remote_disk *d, found *list, size_t count, uint64_t total) {
     qsort(list, count, sizeof *list, older_first);
     for (size_t i = 0; i < count && total > d->limit; i++) {
         (void)unlinkat(d->folder, list[i].name, 0);
@@ -64,7 +64,7 @@ static void remove_oldest(const sft__disk *d, found *list, size_t count, uint64_
 }
 
 /* Only files of our own names are looked at or removed. */
-static void sweep(sft__disk *d) {
+static void sweep(sft__remote_disk *d) {
     const int fd = openat(d->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *e;
@@ -101,9 +101,9 @@ static void sweep(sft__disk *d) {
 
 /* ---------------------------------------------------------------- life */
 
-sft_status sft__disk_open(sft__disk **out, const char *folder, uint64_t bytes,
-                          const sft_allocator *allocator, sft_error *err) {
-    sft__disk *d = sft__alloc_zero(allocator, sizeof *d);
+sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
+                                 const sft_allocator *allocator, sft_error *err) {
+    sft__remote_disk *d = sft__alloc_zero(allocator, sizeof *d);
 
     *out = NULL;
     if (d == NULL || !sft__mutex_init(&d->mutex)) {
@@ -133,7 +133,7 @@ static void opened_close(opened *f) {
     }
 }
 
-void sft__disk_close(sft__disk *d) {
+void sft__remote_disk_close(sft__remote_disk *d) {
     if (d != NULL) {
         for (size_t i = 0; i < OPEN_MAX_FILES; i++) {
             opened_close(&d->files[i]);
@@ -166,7 +166,7 @@ static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
     return version[0] != '\0';
 }
 
-static opened *least_used(sft__disk *d) {
+static opened *least_used(sft__remote_disk *d) {
     opened *f = &d->files[0];
     for (size_t i = 0; i < OPEN_MAX_FILES; i++) {
         if (d->files[i].name[0] == '\0') {
@@ -178,7 +178,7 @@ static opened *least_used(sft__disk *d) {
     return f;
 }
 
-static opened *file_of(sft__disk *d, const sft__object *object) {
+static opened *file_of(sft__remote_disk *d, const sft__object *object) {
     char name[NAME_LEN + 1];
     char path[NAME_LEN + 16];
 
@@ -210,8 +210,8 @@ static opened *file_of(sft__disk *d, const sft__object *object) {
     return f;
 }
 
-bool sft__disk_get(sft__disk *d, const sft__object *object, uint64_t index, uint8_t *dst,
-                   size_t size) {
+bool sft__remote_disk_get(sft__remote_disk *d, const sft__object *object, uint64_t index,
+                          uint8_t *dst, size_t size) {
     uint32_t entry[2];
     bool good = false;
 
@@ -228,8 +228,8 @@ bool sft__disk_get(sft__disk *d, const sft__object *object, uint64_t index, uint
     return good;
 }
 
-void sft__disk_put(sft__disk *d, const sft__object *object, uint64_t index, const uint8_t *data,
-                   size_t size) {
+void sft__remote_disk_put(sft__remote_disk *d, const sft__object *object, uint64_t index,
+                          const uint8_t *data, size_t size) {
     const uint32_t entry[2] = {TABLE_MARK, sft_crc32c(0, data, size)};
 
     sft__mutex_lock(&d->mutex);

@@ -149,7 +149,7 @@ void sft__remote_release(sft_remote *remote) {
     if (atomic_fetch_sub_explicit(&remote->references, 1, memory_order_acq_rel) == 1) {
         sft__lanes_free(remote);
         sft__cache_free(remote->cache);
-        sft__disk_close(remote->disk);
+        sft__remote_disk_close(remote->disk);
         sft__arena_free(&remote->settings.strings);
         sft__mutex_reset(&remote->mutex);
         sft__free(remote->allocator, remote, sizeof *remote);
@@ -168,9 +168,10 @@ static sft_status fill(sft_remote *remote, const sft_remote_options *options, sf
     SFT_TRY(settings_read(&remote->settings, options, err));
     const sft_remote_options *o = &remote->settings.o;
     SFT_TRY(sft__cache_create(&remote->cache, o->memory_cache_bytes, remote->allocator, err));
-    return o->disk_cache == NULL ? SFT_OK
-                                 : sft__disk_open(&remote->disk, o->disk_cache, o->disk_cache_bytes,
-                                                  remote->allocator, err);
+    return o->disk_cache == NULL
+               ? SFT_OK
+               : sft__remote_disk_open(&remote->disk, o->disk_cache, o->disk_cache_bytes,
+                                       remote->allocator, err);
 }
 
 sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options, sft_error *err) {

@@ -26,7 +26,7 @@
 
 typedef struct sft__lane sft__lane;
 typedef struct sft__cache sft__cache;
-typedef struct sft__disk sft__disk;
+typedef struct sft__remote_disk sft__remote_disk;
 
 /* Options with defaults filled in; its strings are in `strings`. */
 typedef struct sft__settings {
@@ -41,9 +41,9 @@ struct sft_remote {
     sft__mutex mutex; /* lanes, cache, control */
     sft__lane *lanes; /* idle ones */
     sft__cache *cache;
-    sft__disk *disk;     /* or NULL */
-    atomic_uint active;  /* transfers under way in all lanes */
-    uint64_t secret[2];  /* of hashes and jitter */
+    sft__remote_disk *disk; /* or NULL */
+    atomic_uint active;     /* transfers under way in all lanes */
+    uint64_t secret[2];     /* of hashes and jitter */
     uint64_t refused[8]; /* hashes of the last servers that do not serve several ranges at once */
     size_t refused_count;
     atomic_uint_fast64_t ticket;

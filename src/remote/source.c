@@ -81,7 +81,7 @@ static bool block_find(sft__object *object, uint64_t index, uint8_t *block) {
     if (sft__cache_get(remote->cache, object->key, index, block, size)) {
         return true;
     }
-    if (remote->disk != NULL && sft__disk_get(remote->disk, object, index, block, size)) {
+    if (remote->disk != NULL && sft__remote_disk_get(remote->disk, object, index, block, size)) {
         sft__cache_put(remote->cache, object->key, index, block, size);
         return true;
     }
@@ -134,7 +134,7 @@ static void keep_blocks(sft__object *object, uint64_t offset, const uint8_t *dat
         }
         sft__cache_put(remote->cache, object->key, index, data + at, n);
         if (remote->disk != NULL) {
-            sft__disk_put(remote->disk, object, index, data + at, n);
+            sft__remote_disk_put(remote->disk, object, index, data + at, n);
         }
     }
 }

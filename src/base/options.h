@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/options.h - the caller's options as this version of the library knows them, whatever header
+ * the caller was compiled against: what an older one does not have is zero, what a newer one adds
+ * is not looked at. Limits have their own reader (base/limits.h).
+ */
+#ifndef SFT_BASE_OPTIONS_H
+#define SFT_BASE_OPTIONS_H
+
+#include "base/error.h"
+
+/* Bytes of an options structure up to the end of a member: the least that any caller has. */
+#define SFT__UP_TO(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
+
+/* given NULL: all zero. Both begin with their struct_size. what: for the message. */
+static inline sft_status sft__options_read(void *out, size_t size, const void *given, size_t least,
+                                           const char *what, sft_error *err) {
+    size_t have = 0;
+    memset(out, 0, size);
+    if (given != NULL) {
+        memcpy(&have, given, sizeof have);
+        if (have < least) {
+            return sft__fail(err, SFT_E_ARG, "%s without struct_size: use SFT_INIT", what);
+        }
+        memcpy(out, given, have < size ? have : size);
+    }
+    memcpy(out, &size, sizeof size);
+    return SFT_OK;
+}
+
+/* A result as much of it as the caller's structure has, whose struct_size stays. */
+static inline void sft__result_write(void *out, const void *full, size_t size) {
+    size_t have = 0;
+    memcpy(&have, out, sizeof have);
+    if (have > sizeof have) {
+        memcpy((char *)out + sizeof have, (const char *)full + sizeof have,
+               (have < size ? have : size) - sizeof have);
+    }
+}
+
+#endif
