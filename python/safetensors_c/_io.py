@@ -55,16 +55,23 @@ def is_stream(target: Any) -> bool:
     return not isinstance(target, (str, bytes, os.PathLike)) and hasattr(target, "write")
 
 
+def given(**keywords: Any) -> dict[str, Any]:
+    """Those that are not None: functions that a program has put in the place of ours know no others."""
+    return {name: value for name, value in keywords.items() if value is not None}
+
+
 def write(
     specs: Mapping[str, Any],
     target: Any,
     metadata: Mapping[str, str] | None,
     digests: str | None,
     progress: Callable[[int, int], Any] | None,
+    serialize_file: Callable[..., Any],
 ) -> None:
-    """All tensors to a path (all or nothing) or to a file object with write()."""
+    """All tensors to a path (all or nothing) or to a file object with write(). serialize_file: what the
+    framework's module calls so; a program's own one knows the reference's parameters alone."""
     if not is_stream(target):
-        _core.serialize_file(specs, target, metadata=metadata, digests=digests, progress=progress)
+        serialize_file(specs, target, metadata=metadata, **given(digests=digests, progress=progress))
     elif digests is not None:  # they stand in the header, before the tensors
         _write_all(target, _core.serialize(specs, metadata, digests=digests, progress=progress))
     else:
@@ -227,16 +234,26 @@ def cast_all(frame: Frame, tensors: dict[str, Any], dtype: Any) -> None:
         tensors[name] = frame.cast(tensor, dtype, only_floating=True)
 
 
-def open_source(frame: Frame, source: Any, device: Any, backend: str) -> Any:
+def readable(source: Any) -> Any:
+    """A path or the bytes of a file; the contents of an object with read()."""
     if not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read"):
-        source = memoryview(source.read())
-    return _core.safe_open(source, framework=frame.name, device=device, backend=backend)
+        return memoryview(source.read())
+    return source
+
+
+def open_source(frame: Frame, source: Any, device: Any, backend: str) -> Any:
+    return _core.safe_open(readable(source), framework=frame.name, device=device, backend=backend)
+
+
+def opener(safe_open: Any, source: Any, **how: Any) -> Callable[[], Any]:
+    """How load_file opens its file: with what the framework's module calls safe_open, and the reference's
+    arguments, because programs replace that."""
+    return lambda: safe_open(readable(source), **how)
 
 
 def load(
     frame: Frame,
-    source: Any,
-    device: Any,
+    opened: Callable[[], Any],
     backend: str,
     select: Any,
     rename: Any,
@@ -247,16 +264,19 @@ def load(
     progress: Callable[[int, int], Any] | None,
 ) -> Any:
     """Everything behind load_file."""
-    with open_source(frame, source, device, backend) as f:
-        metadata = f.metadata()
-        links = _alias.parse(metadata) if aliases and metadata else None
-        choose = chooser(select)
-        if verify and backend == "pread" and choose is None and links is None and progress is None:
-            tensors = f.get_tensors(verify=True)  # compared on the way into memory
+    choose = chooser(select)
+    with opened() as f:
+        if not isinstance(f, _core.safe_open) and not (choose or verify or with_metadata or progress):
+            tensors, metadata = f.get_tensors(), None  # all that a program's own needs to have
         else:
-            if verify:
-                f.verify()
-            tensors = _load_open(frame, f, choose, links, progress)
+            metadata = f.metadata()
+            links = _alias.parse(metadata) if aliases and metadata else None
+            if verify and backend == "pread" and choose is None and links is None and progress is None:
+                tensors = f.get_tensors(verify=True)  # compared on the way into memory
+            else:
+                if verify:
+                    f.verify()
+                tensors = _load_open(frame, f, choose, links, progress)
     if dtype is not None:
         cast_all(frame, tensors, dtype)
     if rename is not None:

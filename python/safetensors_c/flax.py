@@ -5,6 +5,9 @@ The dict of the caller is left as it is. bfloat16 and float8 come and go as JAX'
 """
 from __future__ import annotations
 
+import os
+from typing import Dict, Optional, Union  # noqa: F401  (importable from here)
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,9 +17,8 @@ from ._core import safe_open  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping
-    from typing import Any, BinaryIO, Union
+    from typing import Any, BinaryIO
 
     Path = Union[str, os.PathLike]
 
@@ -71,7 +73,8 @@ def save_file(
     progress: Callable[[int, int], Any] | None = None,
 ) -> None:
     """Saves arrays to a path, all or nothing, or to an object with write(); see safetensors_c.numpy."""
-    numpy.save_file(_jnp2np(tensors), filename, metadata, digests=digests, progress=progress)
+    extra = _io.given(digests=digests, progress=progress)
+    numpy.save_file(_jnp2np(tensors), filename, metadata=metadata, **extra)
 
 
 def save_stream(
@@ -107,8 +110,7 @@ def load_file(
     """Arrays of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
     return _io.load(
         _FRAME,
-        filename,
-        "cpu",
+        _io.opener(safe_open, filename, framework="flax", backend=backend),
         backend,
         select,
         rename,

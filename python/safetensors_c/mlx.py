@@ -2,6 +2,9 @@
 """safetensors for MLX: save, save_file, load, load_file, save_stream. bfloat16 is saved and loaded, too."""
 from __future__ import annotations
 
+import os
+from typing import Dict, Optional, Union  # noqa: F401  (importable from here)
+
 import mlx.core as mx
 import numpy as np
 
@@ -10,9 +13,8 @@ from ._core import safe_open  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping
-    from typing import Any, BinaryIO, Union
+    from typing import Any, BinaryIO
 
     Path = Union[str, os.PathLike]
 
@@ -88,7 +90,8 @@ def save_file(
     progress: Callable[[int, int], Any] | None = None,
 ) -> None:
     """Saves arrays to a path, all or nothing, or to an object with write(); see safetensors_c.numpy."""
-    numpy.save_file(_mx2np(tensors), filename, metadata, digests=digests, progress=progress)
+    extra = _io.given(digests=digests, progress=progress)
+    numpy.save_file(_mx2np(tensors), filename, metadata=metadata, **extra)
 
 
 def save_stream(
@@ -124,8 +127,7 @@ def load_file(
     """Arrays of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
     return _io.load(
         _FRAME,
-        filename,
-        "cpu",
+        _io.opener(safe_open, filename, framework="mlx", backend=backend),
         backend,
         select,
         rename,

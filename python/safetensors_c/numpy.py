@@ -7,7 +7,9 @@ package ml_dtypes, imported when a tensor has one. docs/python.md lists the diff
 """
 from __future__ import annotations
 
+import os
 import sys
+from typing import Dict, List, Optional, Union  # noqa: F401  (importable from here)
 
 import numpy as np
 
@@ -16,9 +18,8 @@ from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serializ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, BinaryIO, Union
+    from typing import Any, BinaryIO
 
     Path = Union[str, os.PathLike]
 
@@ -178,7 +179,7 @@ _FRAME = _Numpy()
 def save(tensor_dict: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file with these arrays (any strides, any byte order)."""
     keep: list = []
-    return serialize(_flatten(tensor_dict, keep), metadata=metadata)
+    return bytes(serialize(_flatten(tensor_dict, keep), metadata=metadata))
 
 
 def save_file(
@@ -196,7 +197,7 @@ def save_file(
     for verify=. progress(done, total): bytes; an exception in it ends the save without a trace.
     """
     keep: list = []
-    _io.write(_flatten(tensor_dict, keep), filename, metadata, digests, progress)
+    _io.write(_flatten(tensor_dict, keep), filename, metadata, digests, progress, serialize_file)
 
 
 def save_stream(
@@ -243,8 +244,7 @@ def load_file(
     """
     return _io.load(
         _FRAME,
-        filename,
-        "cpu",
+        _io.opener(safe_open, filename, framework="np", backend=backend),
         backend,
         select,
         rename,

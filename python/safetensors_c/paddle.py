@@ -2,19 +2,20 @@
 """safetensors for PaddlePaddle: save, save_file, load, load_file, save_stream."""
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any, Dict, List, Optional, Union  # noqa: F401  (importable from here)
 
 import numpy as np
 import paddle
 
 from . import _alias, _io, numpy
-from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize  # noqa: F401
+from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, BinaryIO, Union
+    from typing import BinaryIO
 
     Path = Union[str, os.PathLike]
 
@@ -187,7 +188,7 @@ _FRAME = _Paddle()
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file with these tensors."""
     keep: list = []
-    return serialize(_flatten(tensors, keep), metadata=metadata)
+    return bytes(serialize(_flatten(tensors, keep), metadata=metadata))
 
 
 def save_file(
@@ -206,7 +207,7 @@ def save_file(
     """
     keep: list = []
     specs = _FRAME.specs(tensors, keep, force_contiguous=force_contiguous)
-    _io.write(specs, filename, metadata, digests, progress)
+    _io.write(specs, filename, metadata, digests, progress, serialize_file)
 
 
 def save_stream(
@@ -245,8 +246,7 @@ def load_file(
     """Tensors of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
     return _io.load(
         _FRAME,
-        filename,
-        device,
+        _io.opener(safe_open, filename, framework="paddle", device=device, backend=backend),
         backend,
         select,
         rename,

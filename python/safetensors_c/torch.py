@@ -3,10 +3,16 @@
 
 Same names, results and messages as `safetensors.torch`; keyword-only arguments add what it lacks.
 docs/python.md lists every difference, and the rules of shared and copied memory.
+
+What the reference's functions look up in this module when they run (safe_open, serialize_file, save_file,
+_TYPES ...) ours look up there as well: programs replace these names.
 """
 from __future__ import annotations
 
+import os
 import sys
+from collections import defaultdict
+from typing import Any, Dict, List, Optional, Set, Tuple, Union  # noqa: F401  (importable from here)
 
 import torch
 
@@ -22,9 +28,8 @@ from ._core import (  # noqa: F401  (programs import safe_open from here)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, BinaryIO, Union
+    from typing import BinaryIO
 
     Path = Union[str, os.PathLike]
     Device = Union[str, int, torch.device]
@@ -58,6 +63,13 @@ _TYPES = {code: getattr(torch, name) for code, name, _ in _TABLE if hasattr(torc
 _SIZE = {getattr(torch, name): size for _, name, size in _TABLE if hasattr(torch, name)}
 _NAMES = {getattr(torch, name): name for _, name, _ in _TABLE if hasattr(torch, name)}
 _CODES = {dtype: code for code, dtype in _TYPES.items()}
+# None where this torch lacks the type.
+_float8_e4m3fn = getattr(torch, "float8_e4m3fn", None)
+_float8_e4m3fnuz = getattr(torch, "float8_e4m3fnuz", None)
+_float8_e5m2 = getattr(torch, "float8_e5m2", None)
+_float8_e5m2fnuz = getattr(torch, "float8_e5m2fnuz", None)
+_float8_e8m0 = getattr(torch, "float8_e8m0fnu", None)
+_float4_e2m1_x2 = getattr(torch, "float4_e2m1fn_x2", None)
 _SWAP = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _META = torch.device("meta")
 _BIG = sys.byteorder == "big"
@@ -71,19 +83,20 @@ def _getdtype(dtype_str: str) -> torch.dtype:
 
 
 def storage_ptr(tensor: torch.Tensor) -> int:
-    """Address of the storage under the tensor; 0 for one without memory."""
+    """Address of the storage under the tensor; 0 for one whose layout has none. RuntimeError ("invalid python
+    storage") for a subclass that only wraps other tensors: what it shares cannot be seen."""
     try:
         return tensor.untyped_storage().data_ptr()
     except Exception:
-        return 0
+        try:
+            return tensor.storage().data_ptr()
+        except NotImplementedError:
+            return 0
 
 
 def storage_size(tensor: torch.Tensor) -> int:
     """Bytes of the storage under the tensor."""
-    try:
-        return tensor.untyped_storage().nbytes()
-    except (AttributeError, NotImplementedError):
-        return tensor.nelement() * _SIZE[tensor.dtype]
+    return tensor.untyped_storage().nbytes()
 
 
 def _end_ptr(tensor: torch.Tensor) -> int:
@@ -115,15 +128,26 @@ def _filter_shared_not_shared(
     return out
 
 
+def _without_storage(name: str, tensor: torch.Tensor, error: RuntimeError) -> RuntimeError:
+    """The error with the tensor's name; callers look for torch's words in it."""
+    return RuntimeError(
+        f"{error} The tensor `{name}` of type {type(tensor).__module__}.{type(tensor).__qualname__} has no memory"
+        " of its own that could be saved: save the plain tensors that it is made of."
+    )
+
+
 def _find_shared_tensors(state_dict: Mapping[str, torch.Tensor]) -> list[set[str]]:
     """Sets of names whose tensors overlap in memory; a tensor on its own is a set of one."""
     storages: dict[Any, set[str]] = {}
     for name, tensor in state_dict.items():
         if tensor.device == _META:
             continue
-        ptr = storage_ptr(tensor)
-        size = storage_size(tensor)
-        if ptr and size:
+        try:
+            ptr = storage_ptr(tensor)
+            size = storage_size(tensor) if ptr else 0
+        except RuntimeError as e:
+            raise _without_storage(name, tensor, e) from e
+        if size:
             storages.setdefault((tensor.device, ptr, size), set()).add(name)
     return _filter_shared_not_shared(list(storages.values()), state_dict)
 
@@ -141,12 +165,12 @@ def _remove_duplicate_names(
     *,
     preferred_names: Iterable[str] | None = None,
     discard_names: Iterable[str] | None = None,
-) -> dict[str, list[str]]:
+) -> defaultdict[str, list[str]]:
     """{name to keep: names to drop} for tensors that share memory. Of the names that show a whole storage
     the first in order is kept; a preferred one goes before, a discarded one after."""
     preferred = set(preferred_names or ())
     discarded = set(discard_names or ())
-    removed: dict[str, list[str]] = {}
+    removed: defaultdict[str, list[str]] = defaultdict(list)
     for shared in _find_shared_tensors(state_dict):
         complete = {name for name in shared if _is_complete(state_dict[name])}
         if not complete:
@@ -159,7 +183,7 @@ def _remove_duplicate_names(
             )
         keep = min(complete & preferred or complete - discarded or complete)
         for name in sorted(shared - {keep}):
-            removed.setdefault(keep, []).append(name)
+            removed[keep].append(name)
     return removed
 
 
@@ -226,13 +250,22 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _spec(tensor: torch.Tensor, keep: list) -> Any:
+    if _to_ndarray is not _OUR_TO_NDARRAY:  # a program's own way to the bytes
+        array, held = _to_ndarray(tensor)
+        keep.append((array, held))
+        return TensorSpec(
+            dtype=_name_of(tensor.dtype),
+            shape=tensor.shape,
+            data_ptr=array.ctypes.data,
+            data_len=array.nbytes,
+        )
     dtype = tensor.dtype
     size = _SIZE[dtype]
     if tensor.device.type != "cpu" or dtype is torch.complex64 or _BIG or tensor.is_neg():
         tensor = _plain(tensor)
     keep.append(tensor)
     return TensorSpec(
-        dtype=_NAMES[dtype],
+        dtype=_NAMES.get(dtype) or _name_of(dtype),
         shape=tensor.shape,
         data_ptr=tensor.data_ptr(),
         data_len=tensor.nelement() * size,
@@ -264,6 +297,9 @@ def _to_ndarray(tensor: torch.Tensor) -> tuple[Any, Any]:
     return plain.reshape(-1).view(torch.uint8).numpy(), plain
 
 
+_OUR_TO_NDARRAY = _to_ndarray
+
+
 def _tobytes(tensor: torch.Tensor, name: str) -> bytes:
     """Bytes of a contiguous dense tensor (a helper that releases before 0.8 had)."""
     if tensor.layout != torch.strided:
@@ -292,7 +328,35 @@ def _name_of(dtype: torch.dtype) -> str:
 
 def _view2torch(safeview: Iterable[tuple[str, Any]]) -> dict[str, torch.Tensor]:
     """What deserialize gives, as tensors over the same memory."""
-    return {name: _tensor_over(v["data"], v["dtype"], v["shape"]) for name, v in safeview}
+    make = _tensor_over if not torch._C._len_torch_dispatch_stack() else _tensor_under_modes
+    return {name: make(v["data"], v["dtype"], v["shape"]) for name, v in safeview}
+
+
+def _under_modes(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """What make() gives without torch's dispatch modes; a FakeTensor of it where FakeTensorMode is one of them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes() as modes:
+        tensor = make()
+    for mode in reversed(modes):
+        if isinstance(mode, FakeTensorMode):
+            return mode.from_tensor(tensor)
+    return tensor
+
+
+def _tensor_under_modes(data: Any, code: str, shape: list[int]) -> torch.Tensor:
+    return _under_modes(lambda: _tensor_over(data, code, shape))
+
+
+def _import_under_modes(capsule: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """What the extension calls for a tensor of a file while a dispatch mode is active."""
+
+    def make() -> torch.Tensor:
+        tensor = torch.utils.dlpack.from_dlpack(capsule)
+        return tensor if dtype is None else tensor.view(dtype)
+
+    return _under_modes(make)
 
 
 def _tensor_over(data: Any, code: str, shape: list[int]) -> torch.Tensor:
@@ -323,10 +387,7 @@ class _Torch(_io.Frame):
     def specs(
         self, tensors: Any, keep: list, *, force_contiguous: bool = False
     ) -> dict[str, Any]:
-        if force_contiguous and isinstance(tensors, dict):
-            _check_types(tensors)
-            tensors = {name: t.contiguous() for name, t in tensors.items()}
-        return _flatten_as_ptr(tensors, keep)
+        return _flatten_as_ptr(_contiguous(tensors) if force_contiguous else tensors, keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:
         _check_types({name: tensor})
@@ -359,6 +420,14 @@ class _Torch(_io.Frame):
 
 
 _FRAME = _Torch()
+
+
+def _contiguous(tensors: Any) -> Any:
+    """The same tensors packed; what is no dict of tensors is left for the checks to refuse."""
+    if not isinstance(tensors, dict):
+        return tensors
+    _check_types(tensors)
+    return {name: t.contiguous() for name, t in tensors.items()}
 
 
 def _share(
@@ -421,10 +490,10 @@ def save(
     tensors: dense, contiguous unless force_contiguous, not sharing memory. metadata: text to text.
     Raises ValueError and RuntimeError as save_file does.
     """
+    if force_contiguous:
+        tensors = _contiguous(tensors)
     keep: list = []
-    return serialize(
-        _FRAME.specs(tensors, keep, force_contiguous=force_contiguous), metadata=metadata
-    )
+    return bytes(serialize(_flatten_as_ptr(tensors, keep), metadata=metadata))
 
 
 def save_file(
@@ -465,8 +534,8 @@ def save_file(
         _save_from_devices(tensors, filename, metadata, force_contiguous, digests, progress)
         return
     keep: list = []
-    specs = _FRAME.specs(tensors, keep, force_contiguous=force_contiguous)
-    _io.write(specs, filename, metadata, digests, progress)
+    specs = _flatten_as_ptr(_contiguous(tensors) if force_contiguous else tensors, keep)
+    _io.write(specs, filename, metadata, digests, progress, serialize_file)
 
 
 def _save_from_devices(
@@ -522,8 +591,10 @@ def save_model(
             notes = notes if notes is not None else {}
             notes.setdefault(name, kept)
             del state_dict[name]
+    if force_contiguous:
+        state_dict = {name: tensor.contiguous() for name, tensor in state_dict.items()}
     try:
-        save_file(state_dict, filename, metadata=notes, force_contiguous=force_contiguous)
+        save_file(state_dict, filename, metadata=notes)  # a program's own has these three parameters
     except ValueError as e:
         raise ValueError(
             f"{e} Or use save_model(..., force_contiguous=True), read the docs for potential caveats."
@@ -567,8 +638,7 @@ def load_file(
     """
     return _io.load(
         _FRAME,
-        filename,
-        device,
+        _io.opener(safe_open, filename, framework="pt", device=device, backend=backend),
         backend,
         select,
         rename,

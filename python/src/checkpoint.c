@@ -64,7 +64,7 @@ static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_
         core_file_drop(file);
         core_file_drop(parent);
         api->layout_set_free(layouts);
-        return file != NULL ? (core_file *)PyErr_NoMemory() : NULL;
+        return file != NULL ? (core_file *)core_no_memory(0) : NULL;
     }
     l->parent = parent;
     l->layouts = layouts;

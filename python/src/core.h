@@ -138,6 +138,7 @@ typedef struct core_state {
     PyObject *converters; /* dict: framework name -> callable(array, device) */
     /* Looked up when first needed; from then on constant. */
     PyObject *torch_from_dlpack;
+    PyObject *torch_modes; /* torch._C._len_torch_dispatch_stack, or NULL */
     PyObject *torch_dtype[SFT_DTYPE_COUNT + 1];
     PyObject *numpy_ndarray;
     PyObject *numpy_dtype[SFT_DTYPE_COUNT + 1];
@@ -210,6 +211,8 @@ PyObject *core_error_class(void);
 PyObject *core_raise(core_state *state, const sft_error *err, const char *doing);
 /* The same in the library's own words: what it says is not about safetensors. */
 PyObject *core_raise_plain(core_state *state, const sft_error *err);
+/* MemoryError that says how much was wanted (0: little); returns NULL. */
+PyObject *core_no_memory(uint64_t bytes);
 PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...);
 /* The reference's sentence for a status. */
 const char *core_reference_text(int32_t status);
@@ -342,6 +345,9 @@ PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wan
 bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out);
 /* A str from a path-like object, with the reference's TypeErrors. New reference. */
 PyObject *core_path(PyObject *object);
+/* Such a str as the system spells it (it need not be UTF-8), in a bytes object that *text lives as long as. NULL
+ * with an exception. */
+PyObject *core_path_bytes(PyObject *path, const char **text);
 /* What was given to write: a TensorSpec, or any object with a buffer. Release in every case. */
 typedef struct core_bytes {
     const void *data;

@@ -84,7 +84,7 @@ PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     d = calloc(1, sizeof *d);
     if (d == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
     } else if ((d->api = cuda_api(state)) != NULL) {
         d->process = core_process();
         Py_BEGIN_ALLOW_THREADS
@@ -158,7 +158,7 @@ static bool items_read(items *w, core_state *state, core_file *file, PyObject *n
     w->list = calloc(w->count + 1, sizeof *w->list);
     w->slices = slices != NULL ? calloc(w->count + 1, (CORE_MAX_RANK + 2) * sizeof *w->slices) : NULL;
     if (w->list == NULL || (slices != NULL && w->slices == NULL)) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return false;
     }
     for (size_t i = 0; i < w->count; i++) {
@@ -215,7 +215,7 @@ static PyObject *load(core_state *state, device *d, core_file *file, const items
     loaded *l = calloc(1, sizeof *l);
 
     if (l == NULL) {
-        return PyErr_NoMemory();
+        return core_no_memory(0);
     }
     SFT_INIT(&options);
     options.items = w->list;

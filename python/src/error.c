@@ -139,7 +139,8 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
     }
     doing = doing != NULL ? doing : "";
     if (err->status == SFT_E_NOMEM) {
-        return PyErr_NoMemory();
+        PyErr_SetString(PyExc_MemoryError, err->message[0] != 0 ? err->message : "out of memory");
+        return NULL;
     }
     if (err->status == SFT_E_CANCELLED) {
         PyErr_SetNone(PyExc_KeyboardInterrupt);
@@ -166,6 +167,15 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
         message = PyUnicode_FromFormat("%s%s%s (%s)", doing, colon, t->text, t->variant);
     }
     return raise_error(state, err, message);
+}
+
+PyObject *core_no_memory(uint64_t bytes)
+{
+    if (bytes == 0) {
+        PyErr_SetString(PyExc_MemoryError, "out of memory");
+        return NULL;
+    }
+    return PyErr_Format(PyExc_MemoryError, "cannot allocate %llu bytes", (unsigned long long)bytes);
 }
 
 PyObject *core_raise_plain(core_state *state, const sft_error *err)

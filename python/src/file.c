@@ -14,7 +14,7 @@ core_file *core_file_over(sft_catalog *catalog)
     core_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
         sft_catalog_close(catalog);
-        PyErr_NoMemory();
+        core_no_memory(0);
         return NULL;
     }
     file->refs = 1;
@@ -24,7 +24,7 @@ core_file *core_file_over(sft_catalog *catalog)
     file->lenders = calloc(file->sources + 1, sizeof *file->lenders);
     if (file->maps == NULL || file->lenders == NULL) {
         core_file_drop(file);
-        PyErr_NoMemory();
+        core_no_memory(0);
         return NULL;
     }
     return file;
@@ -70,23 +70,12 @@ static core_file *open_foreign(core_state *state, sft_source *source, const char
     return core_foreign_open(state, &catalog, source, path, how) ? core_file_over(catalog) : NULL;
 }
 
-static core_file *open_path(core_state *state, PyObject *text, PyObject *how, const char *doing)
+static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how, const char *doing)
 {
-    Py_ssize_t len = 0;
-    const char *path = PyUnicode_AsUTF8AndSize(text, &len);
     sft_catalog *catalog;
     sft_error err;
     sft_status status;
 
-    if (path == NULL) {
-        /* Surrogates of a name that is not UTF-8. */
-        PyErr_Clear();
-        return (core_file *)core_raise_text(state, SFT_E_PATH, NULL, "Path %R is not valid UTF-8", text);
-    }
-    if (strlen(path) != (size_t)len) {
-        PyErr_SetString(PyExc_ValueError, "embedded null byte");
-        return NULL;
-    }
     if (how != NULL) {
         return open_foreign(state, NULL, path, how);
     }
@@ -205,9 +194,22 @@ PyObject *core_path(PyObject *object)
     return path;
 }
 
+PyObject *core_path_bytes(PyObject *path, const char **text)
+{
+    PyObject *bytes = PyUnicode_EncodeFSDefault(path);
+
+    *text = bytes != NULL ? PyBytes_AsString(bytes) : NULL;
+    if (bytes != NULL && strlen(*text) != (size_t)PyBytes_Size(bytes)) {
+        PyErr_SetString(PyExc_ValueError, "embedded null byte");
+        Py_CLEAR(bytes);
+    }
+    return bytes;
+}
+
 core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how, const char *doing)
 {
-    PyObject *path;
+    PyObject *path, *bytes;
+    const char *text;
     core_file *file;
 
     *name = NULL;
@@ -228,7 +230,9 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
     if (path == NULL) {
         return NULL;
     }
-    file = open_path(state, path, how, doing);
+    bytes = core_path_bytes(path, &text);
+    file = bytes != NULL ? open_path(state, path, text, how, doing) : NULL;
+    Py_XDECREF(bytes);
     if (file == NULL) {
         Py_DECREF(path);
     } else {

@@ -296,7 +296,7 @@ static bool read_inputs(PyObject *list, wanted *w)
     }
     w->inputs = calloc((size_t)w->count + 1, sizeof *w->inputs);
     if (w->inputs == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return false;
     }
     for (Py_ssize_t i = 0; i < w->count; i++) {

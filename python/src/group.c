@@ -194,7 +194,7 @@ static bool parts_read(parts *p, PyObject *list, sft_error *err)
     p->numbers = calloc(3 * count + 1, sizeof *p->numbers);
     done = p->items != NULL && p->numbers != NULL;
     if (!done) {
-        PyErr_NoMemory();
+        core_no_memory(0);
     }
     while (done && p->count < count) {
         done = part_of(p, PyList_GetItem(list, (Py_ssize_t)p->count), &p->items[p->count]);

@@ -84,7 +84,7 @@ static PyObject *names(core_file *file, bool sorted)
     PyObject *list;
 
     if (tensors == NULL) {
-        return PyErr_NoMemory();
+        return core_no_memory(0);
     }
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sft_catalog_at(file->catalog, i);
@@ -141,6 +141,13 @@ static Py_ssize_t handle_length(PyObject *self)
     Py_ssize_t count = file != NULL ? (Py_ssize_t)sft_catalog_count(file->catalog) : -1;
     core_file_drop(file);
     return count;
+}
+
+/* Closed or without tensors, it is a handle. */
+static int handle_bool(PyObject *self)
+{
+    (void)self;
+    return 1;
 }
 
 static int handle_contains(PyObject *self, PyObject *name)
@@ -431,8 +438,9 @@ static PyObject *explain(core_file *file, size_t index, sft_strategy wanted, cor
     if (status != SFT_OK) {
         return core_raise(state, &err, NULL);
     }
-    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:s}", "path", sft_catalog_file_at(file->catalog, index)->path,
-                         "strategy", strategies[choice.strategy], "cached", (int)choice.cached, "file_system",
+    return Py_BuildValue("{s:N,s:s,s:i,s:s,s:s}", "path",
+                         PyUnicode_DecodeFSDefault(sft_catalog_file_at(file->catalog, index)->path), "strategy",
+                         strategies[choice.strategy], "cached", (int)choice.cached, "file_system",
                          choice.file_system, "reason", choice.reason);
 }
 
@@ -640,6 +648,7 @@ static PyType_Slot handle_slots[] = {
     {Py_mp_length, (void *)handle_length},
     {Py_mp_subscript, (void *)handle_subscript},
     {Py_sq_contains, (void *)handle_contains},
+    {Py_nb_bool, (void *)handle_bool},
     {0, NULL},
 };
 

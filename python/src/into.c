@@ -271,7 +271,7 @@ static place_for *find_places(core_state *state, core_file *file, PyObject *targ
 
     *count = 0;
     if (!found) {
-        PyErr_NoMemory();
+        core_no_memory(0);
     }
     while (found && PyDict_Next(targets, &position, &name, &object)) {
         places[*count].order = *count;
@@ -310,7 +310,7 @@ PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, 
         together_free(&t);
         free(places);
         Py_DECREF(copy);
-        return PyErr_NoMemory();
+        return core_no_memory(0);
     }
     core_watch_begin(&watch, progress);
     status = read_all(state, file, places, count, &t, verify, &watch, &err);

@@ -141,7 +141,7 @@ static bool choose(core_state *state, core_file *file, PyObject *names, chosen *
     c->tensors = malloc((c->count + 1) * sizeof *c->tensors);
     c->positions = fast != NULL ? malloc((c->count + 1) * sizeof *c->positions) : NULL;
     if (c->tensors == NULL || (fast != NULL && c->positions == NULL)) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         goto fail;
     }
     for (size_t i = 0; i < c->count; i++) {
@@ -208,7 +208,7 @@ static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObj
             core_slab_drop(slab);
             slab = core_slab_new(left, dimensions, place.memory);
             if (slab == NULL) {
-                PyErr_NoMemory();
+                core_no_memory(0);
                 done = false;
             }
         }
@@ -314,7 +314,7 @@ static bool room_for(core_file *file, const chosen *c, size_t *size)
     all += (uint64_t)sft_catalog_file_count(file->catalog) * RUN_SLACK;
     room = room < all || c->positions != NULL ? room : all;
     if (room > SIZE_MAX / 2) {
-        PyErr_NoMemory();
+        core_no_memory(room);
         return false;
     }
     *size = (size_t)room;
@@ -337,7 +337,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     }
     o.memory = core_memory_new(state, size);
     if (o.memory == NULL) {
-        return PyErr_NoMemory();
+        return core_no_memory(size);
     }
     o.lender = core_memory_object(state, o.memory);
     if (o.lender == NULL) {
@@ -406,7 +406,7 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     PyObject *result = NULL;
 
     if (tensor->nbytes > SIZE_MAX / 2 || (place.memory = core_memory_new(state, (size_t)tensor->nbytes)) == NULL) {
-        return PyErr_NoMemory();
+        return core_no_memory(tensor->nbytes);
     }
     place.data = place.memory->base;
     SFT_INIT(&options);

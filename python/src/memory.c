@@ -203,7 +203,7 @@ core_memory *core_memory_map(struct core_state *state, int fd, size_t size, cons
     m = make(CORE_MAP, base, size);
     if (m == NULL) {
         core_pages_unmap(base, size);
-        PyErr_NoMemory();
+        core_no_memory(0);
     }
     return m;
 }
@@ -212,7 +212,7 @@ core_memory *core_memory_view(PyObject *object)
 {
     core_memory *m = make(CORE_VIEW, NULL, 0);
     if (m == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return NULL;
     }
     if (PyObject_GetBuffer(object, &m->view, PyBUF_SIMPLE) < 0) {

@@ -76,7 +76,7 @@ static int module_exec(PyObject *module)
     s->converters = PyDict_New();
     s->spare = core_spare_new();
     if (s->spare == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return -1;
     }
     for (size_t i = 0; i < 3; i++) {
@@ -122,6 +122,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(s->writer_type);
     Py_VISIT(s->stream_type);
     Py_VISIT(s->torch_from_dlpack);
+    Py_VISIT(s->torch_modes);
     Py_VISIT(s->numpy_ndarray);
     for (size_t i = 0; i <= SFT_DTYPE_COUNT; i++) {
         Py_VISIT(s->torch_dtype[i]);
@@ -145,6 +146,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(s->writer_type);
     Py_CLEAR(s->stream_type);
     Py_CLEAR(s->torch_from_dlpack);
+    Py_CLEAR(s->torch_modes);
     Py_CLEAR(s->numpy_ndarray);
     for (size_t i = 0; i < 3; i++) {
         Py_CLEAR(s->slice_fields[i]);

@@ -58,7 +58,7 @@ static struct core_remote *make(core_state *state)
     }
     r = malloc(sizeof *r);
     if (r == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return NULL;
     }
     SFT_INIT(&options);

@@ -43,11 +43,17 @@ static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, j
     }
     j->list = calloc((size_t)PyDict_Size(j->tensors) + 1, sizeof *j->list);
     if (j->list == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         goto fail;
     }
     while (PyDict_Next(j->tensors, &position, &key, &value)) {
         if (!core_spec_read(state, key, value, &j->list[j->count])) {
+            goto fail;
+        }
+        if (j->list[j->count].data == NULL && j->list[j->count].nbytes != 0) {
+            core_raise_text(state, SFT_E_ARG, j->list[j->count].name,
+                            "%s: invalid shape, data type, or offset for tensor `%U`: %llu bytes at address 0",
+                            CORE_SERIALIZING, key, (unsigned long long)j->list[j->count].nbytes);
             goto fail;
         }
         j->count++;
@@ -99,6 +105,9 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
         core_raise(state, &err, CORE_SERIALIZING);
     } else {
         result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+        if (result == NULL && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+            core_no_memory(size);
+        }
     }
     if (result != NULL) {
         buffer = PyBytes_AsString(result);
@@ -151,13 +160,12 @@ static bool file_options(PyObject **v, sft_write_options *options)
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     core_state *state = core_state_of(module);
-    PyObject *values[FILE_COUNT], *path = NULL, *result = NULL;
+    PyObject *values[FILE_COUNT], *path = NULL, *bytes, *result = NULL;
     sft_write_options options;
     core_watch watch;
     sft_status status;
     sft_error err;
     const char *name;
-    Py_ssize_t len;
     job j;
 
     if (!core_parse(&file_signature, args, kwargs, values) || !file_options(values, &options) ||
@@ -165,12 +173,9 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
         return NULL;
     }
     path = core_path(values[FILE_NAME]);
-    name = path != NULL ? PyUnicode_AsUTF8AndSize(path, &len) : NULL;
-    if (name == NULL || strlen(name) != (size_t)len) {
-        if (name != NULL) {
-            PyErr_SetString(PyExc_ValueError, "embedded null byte");
-        }
-        Py_XDECREF(path);
+    bytes = path != NULL ? core_path_bytes(path, &name) : NULL;
+    Py_XDECREF(path);
+    if (bytes == NULL) {
         job_free(&j);
         return NULL;
     }
@@ -184,7 +189,7 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
     } else {
         result = Py_NewRef(Py_None);
     }
-    Py_DECREF(path);
+    Py_DECREF(bytes);
     job_free(&j);
     return result;
 }

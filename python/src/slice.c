@@ -359,7 +359,7 @@ static core_memory *read_slice(slice_object *s, const wanted *w, const result *r
     sft_error err;
 
     if (r->nbytes > SIZE_MAX / 2 || (memory = core_memory_new(s->state, (size_t)r->nbytes)) == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(r->nbytes);
         return NULL;
     }
     SFT_INIT(&options);
@@ -490,6 +490,33 @@ static Py_ssize_t slice_length(PyObject *self)
     return (Py_ssize_t)t->shape[0];
 }
 
+/* A handle on a tensor is never nothing, whatever its length. */
+static int slice_bool(PyObject *self)
+{
+    (void)self;
+    return 1;
+}
+
+/* Rows one after the other, for iter(): behind the last one an IndexError, which ends it. */
+static PyObject *slice_item(PyObject *self, Py_ssize_t row)
+{
+    const sft_tensor *t = ((slice_object *)self)->tensor;
+    PyObject *index, *result;
+
+    if (t->rank != 0 && row >= 0 && (uint64_t)row >= t->shape[0]) {
+        PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for dimension 0 with size %llu", row,
+                     (unsigned long long)t->shape[0]);
+        return NULL;
+    }
+    index = PyLong_FromSsize_t(row);
+    if (index == NULL) {
+        return NULL;
+    }
+    result = slice_subscript(self, index);
+    Py_DECREF(index);
+    return result;
+}
+
 static PyObject *slice_repr(PyObject *self)
 {
     const sft_tensor *t = ((slice_object *)self)->tensor;
@@ -522,6 +549,8 @@ static PyType_Slot slice_slots[] = {
     {Py_tp_getset, slice_getset},
     {Py_mp_subscript, (void *)slice_subscript},
     {Py_mp_length, (void *)slice_length},
+    {Py_sq_item, (void *)slice_item},
+    {Py_nb_bool, (void *)slice_bool},
     {0, NULL},
 };
 

@@ -70,7 +70,7 @@ bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank)
     if (*out == NULL || count > (Py_ssize_t)INT32_MAX) {
         free(*out);
         *out = NULL;
-        PyErr_NoMemory();
+        core_no_memory(0);
         return false;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -355,7 +355,7 @@ bool core_metadata_read(PyObject *metadata, core_metadata *out)
     }
     out->entries = calloc((size_t)PyDict_Size(metadata) + 1, sizeof *out->entries);
     if (out->entries == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return false;
     }
     while (PyDict_Next(metadata, &position, &key, &value)) {

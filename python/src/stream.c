@@ -113,7 +113,7 @@ static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices)
     s->whole = calloc(count + 1, sizeof *s->whole);
     s->count = count;
     if (s->reads == NULL || s->whole == NULL || (slices != NULL && s->slices == NULL)) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         added = false;
     }
     for (size_t i = 0; i < count && added; i++) {
@@ -227,7 +227,7 @@ static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_it
         }
         sft_stream_release(stream, item);
         if (memory == NULL) {
-            PyErr_NoMemory();
+            core_no_memory(0);
             return NULL;
         }
         if (whole->copied == item->nbytes) {

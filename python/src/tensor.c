@@ -250,7 +250,7 @@ PyObject *core_tensor(core_state *state, core_framework framework, PyObject *dev
     if (framework == CORE_TORCH) {
         core_slab *slab = core_slab_new(1, rank, place->memory);
         if (slab == NULL) {
-            return PyErr_NoMemory();
+            return core_no_memory(0);
         }
         tensor = core_torch_tensor(state, slab, dtype, shape, rank, place->data);
         core_slab_drop(slab);

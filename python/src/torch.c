@@ -35,6 +35,7 @@ struct core_slab {
     size_t refs; /* atomic */
     core_memory *memory;
     size_t room, used;
+    int modes; /* whether torch has dispatch modes now; -1: not asked */
     int64_t *next_dimension; /* shape and strides of the next tensor */
     dl_managed tensors[];
 };
@@ -82,6 +83,7 @@ core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory)
         slab->memory = core_memory_keep(memory);
         slab->room = tensors;
         slab->used = 0;
+        slab->modes = -1;
         slab->next_dimension = (int64_t *)(void *)&slab->tensors[tensors];
     }
     return slab;
@@ -126,13 +128,44 @@ static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, u
     return result;
 }
 
-/* torch takes the capsule over, or we release what it holds. */
-static PyObject *import_capsule(core_state *state, PyObject *object)
+/* Dispatch modes (FakeTensorMode ...) do not see what comes out of a capsule; asked once for each slab. */
+static bool modes_active(core_state *state, core_slab *slab)
+{
+    if (slab->modes < 0) {
+        PyObject *number = state->torch_modes != NULL ? PyObject_CallNoArgs(state->torch_modes) : NULL;
+        slab->modes = number != NULL && PyLong_AsLong(number) > 0;
+        Py_XDECREF(number);
+        PyErr_Clear(); /* a torch that has no such function has no modes that matter */
+    }
+    return slab->modes > 0;
+}
+
+static PyObject *import_under_modes(PyObject *object, PyObject *element)
+{
+    PyObject *function = core_import_attribute("safetensors_c.torch", "_import_under_modes");
+    PyObject *tensor = NULL;
+
+    if (function != NULL) {
+        tensor = PyObject_CallFunctionObjArgs(function, object, element != NULL ? element : Py_None, NULL);
+        Py_DECREF(function);
+    }
+    return tensor;
+}
+
+/* torch takes the capsule over, or we release what it holds. element: the type that is put on it; NULL: its own. */
+static PyObject *import_capsule(core_state *state, core_slab *slab, PyObject *object, PyObject *element)
 {
     PyObject *tensor = NULL;
 
     if (object != NULL) {
-        tensor = PyObject_CallFunctionObjArgs(state->torch_from_dlpack, object, NULL);
+        if (modes_active(state, slab)) {
+            tensor = import_under_modes(object, element);
+        } else {
+            tensor = PyObject_CallFunctionObjArgs(state->torch_from_dlpack, object, NULL);
+            if (tensor != NULL && element != NULL) {
+                CORE_SET(tensor, PyObject_CallMethod(tensor, "view", "O", element));
+            }
+        }
         if (tensor == NULL && PyCapsule_IsValid(object, "dltensor")) {
             PyObject *type, *value, *trace;
             PyErr_Fetch(&type, &value, &trace);
@@ -160,6 +193,13 @@ bool core_torch_ready(core_state *state)
     if (function == NULL) {
         return false;
     }
+    if (__atomic_load_n(&state->torch_modes, __ATOMIC_ACQUIRE) == NULL) {
+        PyObject *modes = core_import_attribute("torch._C", "_len_torch_dispatch_stack");
+        if (modes != NULL) {
+            core_once(&state->torch_modes, modes);
+        }
+        PyErr_Clear();
+    }
     core_once(&state->torch_from_dlpack, function);
     return true;
 }
@@ -184,7 +224,6 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
     static const dl_type byte = {DL_UINT, 8, 1};
     uint64_t dims[CORE_MAX_RANK];
     PyObject *element = torch_dtype(state, dtype->id);
-    PyObject *tensor;
 
     if (element == NULL) {
         return NULL;
@@ -205,11 +244,7 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
         }
         dims[rank - 1] /= dtype->block_elements;
     }
-    tensor = import_capsule(state, capsule(slab, byte, dims, rank, data));
-    if (tensor != NULL) {
-        CORE_SET(tensor, PyObject_CallMethod(tensor, "view", "O", element));
-    }
-    return tensor;
+    return import_capsule(state, slab, capsule(slab, byte, dims, rank, data), element);
 }
 
 PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
@@ -224,5 +259,5 @@ PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype 
     if (types[dtype->id].type.bits == 0) {
         return viewed(state, slab, dtype, shape, rank, data);
     }
-    return import_capsule(state, capsule(slab, types[dtype->id].type, shape, rank, data));
+    return import_capsule(state, slab, capsule(slab, types[dtype->id].type, shape, rank, data), NULL);
 }

@@ -160,7 +160,7 @@ static PyObject *meta_file(PyObject *self, void *closure)
 {
     const char *path = meta_file_of(self)->path;
     (void)closure;
-    return PyUnicode_DecodeUTF8(path, (Py_ssize_t)strlen(path), "replace");
+    return PyUnicode_DecodeFSDefault(path);
 }
 
 static PyObject *meta_repr(PyObject *self)

@@ -117,7 +117,7 @@ static bool lay_out(core_writer *w)
     w->file_bytes = sft_writer_file_bytes(w->writer);
     names = calloc((size_t)count + 1, sizeof *names);
     if (names == NULL) {
-        PyErr_NoMemory();
+        core_no_memory(0);
         return false;
     }
     while (PyDict_Next(w->index, &position, &name, &number)) {
@@ -137,11 +137,10 @@ static bool lay_out(core_writer *w)
 
 static bool create(core_writer *w, PyObject *target, const sft_write_options *options)
 {
-    PyObject *path;
+    PyObject *path, *bytes;
     const char *name;
     sft_status status;
     sft_error err;
-    Py_ssize_t len;
 
     if (PyLong_Check(target)) {
         long fd = PyLong_AsLong(target);
@@ -151,17 +150,13 @@ static bool create(core_writer *w, PyObject *target, const sft_write_options *op
         status = sft_writer_create_stream(&w->writer, (int)fd, options, &err);
     } else {
         path = core_path(target);
-        name = path != NULL ? PyUnicode_AsUTF8AndSize(path, &len) : NULL;
-        if (name != NULL && strlen(name) != (size_t)len) {
-            PyErr_SetString(PyExc_ValueError, "embedded null byte");
-            name = NULL;
-        }
-        if (name == NULL) {
-            Py_XDECREF(path);
+        bytes = path != NULL ? core_path_bytes(path, &name) : NULL;
+        Py_XDECREF(path);
+        if (bytes == NULL) {
             return false;
         }
         status = sft_writer_create(&w->writer, name, options, &err);
-        Py_DECREF(path);
+        Py_DECREF(bytes);
     }
     if (status != SFT_OK) {
         core_raise(w->state, &err, CORE_SERIALIZING);
