@@ -69,18 +69,26 @@ class BuildExt(build_ext):
 
 
 class BuildPy(build_py):
-    """Adds safetensors_c.pth beside the package: it makes SAFETENSORS_C=1 in the environment work."""
+    """Adds safetensors_c.pth beside the package: it makes SAFETENSORS_C=1 in the environment work; and in
+    safetensors_c/_facade what `safetensors.__path__` then shows: the files of the alias distribution."""
 
     def pth(self) -> str:
         return os.path.join(self.build_lib, "safetensors_c.pth")
+
+    def facade(self) -> dict[str, str]:
+        into = os.path.join(self.build_lib, "safetensors_c", "_facade")
+        return {path: os.path.join(into, os.path.basename(path)) for path in sorted(glob.glob("alias/safetensors/*.*"))}
 
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
             self.copy_file("safetensors_c.pth", self.pth())
+            self.mkpath(os.path.join(self.build_lib, "safetensors_c", "_facade"))
+            for path, out in self.facade().items():
+                self.copy_file(path, out)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        extra = [] if self.editable_mode else [self.pth()]
+        extra = [] if self.editable_mode else [self.pth(), *self.facade().values()]
         return list(super().get_outputs(include_bytecode)) + extra
 
 

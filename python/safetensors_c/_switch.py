@@ -45,14 +45,25 @@ def _target(fullname: str) -> str | None:
 # ---------------------------------------------------------------- before: a finder
 
 
+def directory() -> str:
+    """Where the files lie that look like the package `safetensors`: importlib.resources, pkgutil and tools that
+    collect modules look there. Nothing is imported from it."""
+    import os
+
+    ours = import_module(_OURS).__path__[0]
+    built = os.path.join(ours, "_facade")
+    return built if os.path.isdir(built) else os.path.join(os.path.dirname(ours), "alias", _THEIRS)  # a checkout
+
+
 def facade() -> ModuleType:
     """A module `safetensors` over ours: all names, and the version of the surface."""
     ours = import_module(_OURS)
     module = ModuleType(_THEIRS, ours.__doc__)
     module.__dict__.update(_public(ours))
     module.__dict__["__version__"] = version()
-    module.__dict__["__path__"] = []
-    module.__dict__["__file__"] = ours.__file__
+    module.__dict__["__path__"] = [directory()]
+    module.__dict__["__file__"] = f"{directory()}/__init__.py"
+    module.__dict__["_safetensors_rust"] = ours._core
     module.__dict__["__getattr__"] = lambda name: _later(module, name)
     return module
 
@@ -93,6 +104,29 @@ class _Loader:
         if spec is not None and spec.name in self.kept:
             module.__spec__, module.__loader__ = self.kept.pop(spec.name)
 
+    def get_resource_reader(self, name: str) -> Any:
+        if name != _THEIRS:
+            return None
+        from importlib.readers import FileReader
+        from types import SimpleNamespace
+
+        return FileReader(SimpleNamespace(path=f"{directory()}/__init__.py"))  # type: ignore[arg-type]
+
+    def get_data(self, path: str) -> bytes:
+        with open(path, "rb") as f:
+            return f.read()
+
+    def get_source(self, name: str) -> str | None:
+        """The text of the file that stands for it; inspect and linecache ask."""
+        tail = name.partition(".")[2] or "__init__"
+        try:
+            return self.get_data(f"{directory()}/{tail}.py").decode()
+        except OSError:
+            return None
+
+    def is_package(self, name: str) -> bool:
+        return name == _THEIRS
+
 
 class _Finder:
     """First in sys.meta_path: answers for `safetensors` only."""
@@ -105,7 +139,7 @@ class _Finder:
     ) -> ModuleSpec | None:
         if fullname == _THEIRS:
             spec = ModuleSpec(fullname, self.loader, origin=_OURS, is_package=True)  # type: ignore[arg-type]
-            spec.submodule_search_locations = []
+            spec.submodule_search_locations = [directory()]
             return spec
         if _target(fullname) is not None:
             return ModuleSpec(fullname, self.loader, origin=_target(fullname))  # type: ignore[arg-type]
