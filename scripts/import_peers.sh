@@ -5,7 +5,9 @@
 # paddlepaddle, h5py and keras, tensorflow. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
 # loads; mindspore loads what the tool writes, 528 MiB in two pieces included. Part of `make test-peers`.
 #
-# build/venv-import-*: tests/import/requirements-*.txt (5 GB in all). Ends with "N passed, N failed".
+# tests/peers/writers.py then has more than a thousand files written by all of them, with every option and type, and judges each.
+#
+# build/venv-import-*: tests/import/requirements-*.txt, tests/peers/requirements-*.txt (6 GB in all). Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 4
 build=${BUILD:-build}
@@ -42,6 +44,10 @@ peer mindspore mindspore
 peer paddle paddle
 peer hdf5 hdf5
 peer tf tf
+for more in classic h5py; do
+    scripts/venv.sh "tests/peers/requirements-$more.txt" "build/venv-import-$more" || failed=$((failed + 1))
+done
+run python3 tests/peers/writers.py --tool "$tool" --strict --least 600
 python=$PWD/build/venv-import-mindspore/bin/python
 if [ -x "$python" ]; then
     run "$python" tests/import/mindspore_oracle.py --tool "$tool"
