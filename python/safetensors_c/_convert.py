@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ENDINGS = {".npz": "npz", ".gguf": "gguf", ".pt": "pt", ".pth": "pt", ".ckpt": "ckpt"}
+# Extensions of formats that are not written; safetensors under such a name only if it is asked for.
+_OTHERS = frozenset(
+    ".bin .pt2 .ptl .distcp .pkl .pickle .joblib .npy .h5 .hdf5 .keras .onnx .msgpack .pdparams .pdopt .pdiparams .pdmodel"
+    " .arrow .feather .parquet .tflite .pb .mlmodel .mlpackage .ggml .eqx .engine .tar .zip".split()
+)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
@@ -38,7 +43,7 @@ class ConvertReport(TypedDict):
     format: str  # of the last input: "torch-zip", "npz", ...
     tensors: int
     aliases: int  # other names, recorded in the metadata
-    left_out: int  # by select and drop
+    left_out: int  # by select and drop, and of left_out_parts
     cast: int
     gathered: int  # whose elements did not lie in order
     data_bytes: int
@@ -46,7 +51,7 @@ class ConvertReport(TypedDict):
     unused_bytes: int  # of the inputs: belong to no tensor
     files: int
     verified: int
-    left_out_parts: list[tuple[str, str]]  # of the last input, with allow_opaque: (what, why)
+    left_out_parts: list[tuple[str, str]]  # tensors and objects of the inputs that do not arrive: (what, why)
     notes: list[tuple[str, str]]
     plan: list[PlannedTensor] | None  # with plan=True
 
@@ -81,7 +86,13 @@ def convert(
     paths = [_text(p) for p in ([inputs] if single else list(inputs))]  # type: ignore[list-item,arg-type]
     target = _text(output)
     if to is None:
-        to = _ENDINGS.get(os.path.splitext(target)[1], "safetensors")
+        ending = os.path.splitext(target)[1].lower()
+        if ending in _OTHERS and not os.path.isdir(target):
+            raise ValueError(
+                f"{target!r}: {ending} cannot be written, only safetensors, .npz, .gguf, .pt, .pth and .ckpt; "
+                'to="safetensors" writes safetensors under this name'
+            )
+        to = _ENDINGS.get(ending, "safetensors")
     shard = _size(max_shard_size)
     if not paths:
         raise ValueError("inputs: none given")

@@ -360,6 +360,18 @@ static sft_status into_safetensors(converting *k, const wanted *w, const sft_imp
     return api->convert(w->inputs, (size_t)w->count, w->output, &o, result, report, err);
 }
 
+/* What was left out while the one input of another output was opened; a conversion to safetensors counts it. */
+static uint64_t left_out(const sft_import_api *api, const sft_import_report *report)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < api->report_count(report); i++) {
+        const sft_finding *f = api->report_at(report, i);
+        count += f->kind == SFT_FINDING_LEFT_OUT ? f->count : 0;
+    }
+    return count;
+}
+
 static sft_status into_other(converting *k, const wanted *w, const sft_import_api *api,
                              const sft_import_options *read, sft_import_converted *result,
                              sft_import_report **report, sft_error *err)
@@ -388,6 +400,7 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
     o.durability = w->durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
     o.flags = w->flags;
     status = api->export_file(catalog, w->format, w->output, &o, result, err);
+    result->left_out += left_out(api, *report);
     sft_catalog_close(catalog);
     return status;
 }
@@ -463,7 +476,7 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
-        } else {
+        } else if (warn_all(api, report, w->inputs[w->count - 1])) {
             result = told(&k, api, report, &converted);
         }
         api->report_free(report);

@@ -156,6 +156,8 @@ struct cli {
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
     sft_catalog *unnamed; /* what --names was applied to */
+    struct sft_import_report **reports; /* of lost.c: about operands of other formats */
+    size_t report_count;
     const char *program;  /* what messages begin with */
     const struct cli_team *team; /* of team.c; NULL: this is the only process */
     bool met;                    /* the team's job has been run, or has failed */

@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 #include "foreign.h"
+#include "lost.h"
 #include "meta_json.h"
 #include "rename.h"
 #include "sys.h"
@@ -271,27 +272,7 @@ static void json_begin(converting *k) {
     }
 }
 
-static void json_report(converting *k, const sft_import_report *report) {
-    cli_json *j = &k->json;
-
-    cli_json_key(j, "left_out_parts");
-    cli_json_open(j, '[');
-    for (size_t i = 0; i < k->api->report_count(report); i++) {
-        const sft_finding *f = k->api->report_at(report, i);
-        if (f->kind == SFT_FINDING_LEFT_OUT) {
-            cli_json_open(j, '{');
-            cli_json_key(j, "subject");
-            cli_json_text(j, f->subject, strlen(f->subject));
-            cli_json_key(j, "message");
-            cli_json_string(j, f->message);
-            cli_json_close(j, '}');
-        }
-    }
-    cli_json_close(j, ']');
-}
-
-static void json_end(converting *k, const sft_import_converted *r,
-                     const sft_import_report *report) {
+static void json_end(converting *k, const sft_import_converted *r) {
     const struct {
         const char *key;
         uint64_t value;
@@ -311,7 +292,7 @@ static void json_end(converting *k, const sft_import_converted *r,
         cli_json_key(j, numbers[i].key);
         cli_json_u64(j, numbers[i].value);
     }
-    json_report(k, report);
+    cli_lost_json(k->c, j);
     cli_json_close(j, '}');
     cli_json_newline(j);
 }
@@ -401,12 +382,12 @@ static void convert(converting *k) {
     cli_control_end(c);
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
+        cli_lost_keep(c, k->api, report);
         if (c->json) {
-            json_end(k, &result, report);
+            json_end(k, &result);
         } else {
             text_end(k, &result);
         }
-        k->api->report_free(report);
     } else {
         c->out.used = c->json ? 0 : c->out.used; /* not half a document */
         cli_fail_plainly(c, c->operand_count == 1 ? c->operands[0] : NULL, &err);
@@ -418,6 +399,16 @@ static void convert(converting *k) {
 }
 
 /* ---------------------------------------------------------------- into other formats */
+
+/* Extensions are compared without regard to case. */
+static bool is_same(const char *text, const char *ending) {
+    size_t i = 0;
+
+    while (ending[i] != '\0' && (text[i] == ending[i] || (text[i] | 0x20) == ending[i])) {
+        i++;
+    }
+    return ending[i] == '\0' && text[i] == '\0';
+}
 
 /* What --to, or else the extension of OUT, asks for. */
 static uint32_t output_format(cli *c) {
@@ -440,7 +431,7 @@ static uint32_t output_format(cli *c) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const size_t n = strlen(rows[i].ending);
         if (to != NULL ? strcmp(to, rows[i].word) == 0
-                       : len > n && strcmp(output + len - n, rows[i].ending) == 0) {
+                       : len > n && is_same(output + len - n, rows[i].ending)) {
             return rows[i].format;
         }
     }
@@ -488,8 +479,9 @@ static void export_into(converting *k, uint32_t format) {
     const sft_status status = outcome(
         k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
+    result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
     if (status == SFT_OK && c->json) {
-        json_end(k, &result, NULL);
+        json_end(k, &result);
     } else if (status == SFT_OK) {
         text_end(k, &result);
     } else {
@@ -537,6 +529,8 @@ static void run(cli *c) {
     const char *output = cli_text(c, "output");
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         cli_usage(c, "-o OUT says where to");
+    } else if (cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_FOLDER &&
+               cli_lost_ending(c, output, true)) {
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);
     } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k)) {
@@ -602,8 +596,9 @@ const cli_command cli_cmd_convert = {
         "Several inputs become one output. A folder with "
         "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
         "the same shards with their index, in the folder OUT.\n\n"
-        "Of a nested checkpoint the weights are taken; --key chooses another part; --tree takes "
-        "everything and keeps dicts, lists and numbers in the metadata, where Python's load_tree "
+        "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, average or "
+        "what the trainer recorded, which is named in warnings; of everything else all parts are taken. "
+        "--key chooses a part; --tree takes everything and keeps dicts, lists and numbers in the metadata, where Python's load_tree "
         "and a conversion back to PyTorch find them. Names of the "
         "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
         "stays behind. What is not understood is an error, or left out and listed with "

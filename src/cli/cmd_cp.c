@@ -4,6 +4,7 @@
  * blocks, so that memory does not depend on sizes. Read cp.h first.
  */
 #include "cp.h"
+#include "lost.h"
 #include "sys.h"
 #include "work.h"
 #include <stdatomic.h>
@@ -372,7 +373,8 @@ static void print_json(const cli_copy *copy, bool planned, uint64_t file_bytes) 
     cli_json_key(&j, "cast");
     cli_json_u64(&j, copy->cast);
     cli_json_key(&j, "left_out");
-    cli_json_u64(&j, copy->dropped);
+    cli_json_u64(&j, copy->dropped + cli_lost_count_all(copy->c));
+    cli_lost_json(copy->c, &j);
     cli_json_key(&j, "metadata_entries");
     cli_json_u64(&j, copy->pair_count);
     if (planned) {
@@ -413,7 +415,7 @@ static bool check_options(cli_copy *copy) {
     cli *c = copy->c;
     const bool stream = strcmp(copy->target, "-") == 0;
 
-    if (!parse_digests(copy)) {
+    if (!parse_digests(copy) || cli_lost_ending(c, copy->target, false)) {
         return false;
     }
     if (stream && copy->digests != 0) {

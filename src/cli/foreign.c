@@ -4,6 +4,7 @@
  * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
  */
 #include "foreign.h"
+#include "lost.h"
 #include "sys.h"
 #include "url.h"
 #include "wing.h"
@@ -84,7 +85,7 @@ static sft_status open_several(cli *c, const char *operand, sft_catalog **out, s
     if (status == SFT_OK) {
         cli_note(c, operand, "%s", api->format_title(api->report_format(report)));
         cli_warn_report(c, operand, api, report);
-        api->report_free(report);
+        cli_lost_keep(c, api, report);
     }
     /* Of a folder with nothing in it; of a file that is no index. */
     return status == SFT_E_NOT_REGULAR || status == SFT_E_IO ||
@@ -166,7 +167,7 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     if (status == SFT_OK) {
         cli_note(c, operand, "%s", api->format_title(format));
         cli_warn_report(c, operand, api, report);
-        api->report_free(report);
+        cli_lost_keep(c, api, report);
     }
     return status;
 }

@@ -4,6 +4,7 @@
  * command safetensors. Read cmd.h first.
  */
 #include "cmd.h"
+#include "lost.h"
 #include "entry.h"
 #include "ranks.h"
 #include "sys.h"
@@ -125,6 +126,7 @@ int cli_main(int argc, char **argv, const cli_team *team) {
     cli_team_end(&c);
     cli_url_end(&c);
     cli_ranks_end(&c);
+    cli_lost_end(&c);
     sft_pool_free(c.pool);
     free(c.values);
     free(c.operands);

@@ -31,15 +31,20 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     SFT_TRY(source != NULL ? sft_import_open_source(&catalog, source, &c->read, &report, err)
                            : sft_import_open(&catalog, input, &c->read, &report, err));
     c->catalogs[c->catalog_count++] = catalog;
-    sft_import_report_free(c->report);
-    c->report = report;
-    if ((c->options.flags & SFT_CONVERT_VERIFY) != 0) {
-        SFT_TRY(sft__convert_counts(c, catalog, report, err));
-    }
     c->torch = c->torch || is_torch(sft_import_report_format(report));
     c->result.unused_bytes += sft_import_report_unused_bytes(report);
     c->result.aliases += sft_catalog_alias_count(catalog);
-    return SFT_OK;
+    c->result.left_out += sft__report_left_out(report);
+    const sft_status counts = (c->options.flags & SFT_CONVERT_VERIFY) != 0
+                                  ? sft__convert_counts(c, catalog, report, err)
+                                  : SFT_OK;
+    if (c->report == NULL) {
+        c->report = report;
+    } else {
+        sft__report_merge(c->report, report);
+        sft_import_report_free(report);
+    }
+    return counts;
 }
 
 sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
@@ -53,6 +58,7 @@ sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, boo
         }
         if (item.take == 0) {
             c->result.left_out++;
+            c->not_taken++;
             continue;
         }
         for (uint32_t d = 0; d < t->rank; d++) {
@@ -425,6 +431,30 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
     return SFT_OK;
 }
 
+/* The rule of every conversion: what the catalogs have is an item, or was left out by `choose`. (What
+ * the files have and the catalogs do not is in the report.) An output of nothing is refused. */
+sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,
+                                 size_t count, sft_error *err) {
+    bool tree = false;
+    size_t have = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        have += sft_catalog_count(catalogs[i]);
+        tree = tree || sft_catalog_metadata_find(catalogs[i], 0, "sft.tree", 8, NULL) != NULL;
+    }
+    if (have != c->item_count + c->not_taken) {
+        return sft__fail(err, SFT_E_INTERNAL, "%zu tensors are read, %zu go on, %zu are left out",
+                         have, c->item_count, c->not_taken);
+    }
+    if (c->item_count == 0 && !tree) {
+        return have == 0 ? sft__fail(err, SFT_E_UNSUPPORTED,
+                                     "there are no tensors in it: nothing is written")
+                         : sft__fail(err, SFT_E_UNSUPPORTED,
+                                     "all %zu tensors are left out: nothing is written", have);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
                               const char *output, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
@@ -433,6 +463,7 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
     for (size_t i = 0; i < c->catalog_count; i++) {
         SFT_TRY(sft__convert_take(c, c->catalogs[i], false, err));
     }
+    SFT_TRY(sft__convert_complete(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
     if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
         qsort(c->items, c->item_count, sizeof *c->items, by_reference);
     }
@@ -489,6 +520,7 @@ void sft__convert_clear(sft__conversion *c) {
     }
     c->catalog_count = 0;
     c->item_count = 0;
+    c->not_taken = 0;
 }
 
 sft_status sft_import_convert(const char *const *inputs, size_t count, const char *output,

@@ -20,6 +20,7 @@ typedef struct sft__conversion {
     sft_import_item *items; /* those taken, in the order of the output */
     size_t item_count;
     size_t item_room;
+    size_t not_taken; /* tensors of the catalogs that `choose` left out */
     sft_import_converted result;
     sft_import_report *report;
     bool torch; /* at least one input is PyTorch's */
@@ -63,6 +64,10 @@ sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t f
  * refused unless `any_type`. */
 sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
                              sft_error *err);
+/* SFT_E_UNSUPPORTED if there is nothing to write; SFT_E_INTERNAL if a tensor of the catalogs is neither an
+ * item nor left out. */
+sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,
+                                 size_t count, sft_error *err);
 /* SFT_E_DUPLICATE if two items have one name. */
 sft_status sft__convert_names(sft__conversion *c, sft_error *err);
 /* Closes the inputs and forgets the items. */

@@ -166,15 +166,6 @@ static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t ent
     return SFT_OK;
 }
 
-static void add_report(merging *m, const sft_import_report *report) {
-    sft__report_format(m->report, sft_import_report_format(report));
-    sft__report_unused(m->report, sft_import_report_unused_bytes(report));
-    for (size_t i = 0; i < sft_import_report_count(report); i++) {
-        const sft_finding *f = sft_import_report_at(report, i);
-        sft__report_add(m->report, f, strlen(f->subject));
-    }
-}
-
 /* The error of one file, told as that of the whole. */
 static sft_status in_file(sft_error *err, const sft_error *why, const char *file) {
     char name[160];
@@ -205,7 +196,7 @@ static sft_status add_shard(merging *m, const char *path, size_t entry, sft_erro
         const char *slash = strrchr(path, '/');
         return in_file(err, &why, slash != NULL ? slash + 1 : path);
     }
-    add_report(m, report);
+    sft__report_merge(m->report, report);
     sft_import_report_free(report);
     held *h = sft__alloc(m->allocator, sizeof *h);
     if (h == NULL) {

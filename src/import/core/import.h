@@ -96,6 +96,11 @@ sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subj
                               uint64_t offset, sft_error *err, const char *format, ...)
     SFT_PRINTF(6, 7);
 
+/* `count` tensors that are in the file and not in the catalog, and why: what a reader does not take must
+ * pass through here or through sft__import_opaque, so that conversions can name it. */
+void sft__import_left(sft__import *job, const char *subject, size_t subject_len, uint64_t count,
+                      const char *format, ...) SFT_PRINTF(5, 6);
+
 /* Something that only a damaged or a crafted file has, but that the format's own loader may read
  * past: SFT_E_SCHEMA when loading; in a scan a finding of this verdict and SFT_OK. */
 sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
@@ -119,6 +124,10 @@ void sft__report_unused(sft_import_report *report, uint64_t bytes);
 void sft__report_covered(sft_import_report *report, uint64_t bytes);
 uint64_t sft__report_covered_bytes(const sft_import_report *report);
 void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len);
+/* The findings and counts of `from`, whose format counts from then on, beside those that are there. */
+void sft__report_merge(sft_import_report *into, const sft_import_report *from);
+/* Tensors and objects that are in the file and not in the catalog. */
+uint64_t sft__report_left_out(const sft_import_report *report);
 
 /* ---------------------------------------------------------------- more element types */
 

@@ -4,6 +4,7 @@
  * tricks, things left out. Bounded: after FINDINGS_MAX further findings only raise the verdict.
  * Read first: import.h.
  */
+#include "base/checked.h"
 #include "base/strmap.h"
 #include "import/core/import.h"
 #include <stdio.h>
@@ -121,7 +122,7 @@ static bool is_known(sft_import_report *report, const sft_finding *finding, size
     const size_t old =
         report->room != 0 ? sft__strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
-        report->list[old].finding.count++;
+        report->list[old].finding.count += finding->count;
     }
     return old != SFT__STRMAP_NONE || report->full;
 }
@@ -138,7 +139,6 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
     n->key = sft__arena_copy(&report->arena, key, key_len);
     n->key_len = key_len;
     n->finding = *finding;
-    n->finding.count = 1;
     n->finding.subject = sft__arena_copy(&report->arena, finding->subject, cut);
     n->finding.message =
         sft__arena_copy(&report->arena, finding->message, strlen(finding->message));
@@ -174,6 +174,39 @@ void sft__import_find(sft__import *job, uint32_t kind, uint32_t verdict, const c
     va_start(args, format);
     find_list(job, &like, subject_len, format, args);
     va_end(args);
+}
+
+void sft__import_left(sft__import *job, const char *subject, size_t subject_len, uint64_t count,
+                      const char *format, ...) {
+    const sft_finding like = {SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL,
+                              SFT_NO_OFFSET,        count};
+    va_list args;
+
+    va_start(args, format);
+    find_list(job, &like, subject_len, format, args);
+    va_end(args);
+}
+
+void sft__report_merge(sft_import_report *into, const sft_import_report *from) {
+    for (size_t i = 0; i < from->count; i++) {
+        const sft_finding *f = &from->list[i].finding;
+        sft__report_add(into, f, strlen(f->subject));
+    }
+    into->verdict = from->verdict > into->verdict ? from->verdict : into->verdict;
+    into->unused_bytes += from->unused_bytes;
+    into->format = from->format;
+}
+
+uint64_t sft__report_left_out(const sft_import_report *report) {
+    uint64_t count = 0;
+
+    for (size_t i = 0; report != NULL && i < report->count; i++) {
+        const sft_finding *f = &report->list[i].finding;
+        if (f->kind == SFT_FINDING_LEFT_OUT && !sft__add64(count, f->count, &count)) {
+            return UINT64_MAX;
+        }
+    }
+    return count;
 }
 
 static sft_status fail_list(sft_error *err, sft_status status, uint64_t offset, const char *tensor,

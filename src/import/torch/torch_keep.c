@@ -358,6 +358,10 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
     walk *w = k->w;
     const size_t first = w->leaf_count;
 
+    if (k->depth == 0) { /* the file is a tensor */
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        len = 6;
+    }
     SFT_TRY(sft__tree_tensor(w, id, len, err));
     if (w->leaf_count == first) {
         sft__buf_text(&w->json, "null"); /* left out, and told */

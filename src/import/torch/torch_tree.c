@@ -216,16 +216,29 @@ static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__vie
     return SFT_OK;
 }
 
+/* A tensor of a part that stays outside: only its places count, as used. What is odd about it is
+ * said when somebody asks for that part. */
+sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err) {
+    sft__part parts[SFT__TORCH_PARTS];
+    size_t count;
+
+    const sft_status status = sft__torch_eval(w->t, id, "", 0, parts, &count, err);
+    if (status != SFT_OK) {
+        return status == SFT_E_NOMEM ? status : SFT_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        SFT_TRY(leaf_add(w, "", 0, &parts[i].view, err));
+        w->leaves[w->leaf_count - 1].outside = true;
+    }
+    return SFT_OK;
+}
+
 /* A tensor: one leaf, or one for each of its parts. */
 sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) {
     sft__part parts[SFT__TORCH_PARTS];
     size_t count;
     sft_status status;
 
-    if (len == 0) { /* the file is a tensor */
-        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
-        len = 6;
-    }
     status = sft__torch_eval(w->t, id, w->name, len, parts, &count, err);
     if (status != SFT_OK) {
         if (err != NULL && err->tensor[0] == '\0') {
@@ -260,6 +273,10 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         w->visits += VISITS_TOLD;
         return SFT_OK;
     }
+    if (len == 0 && (node(w, key)->type != SFT__PK_STR || text != 0)) {
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err)); /* no key leads to it: the file is it */
+        len = sft__torch_is_tensor(w->t, child) ? 6 : 0;
+    }
     if (sft__torch_is_tensor(w->t, child)) {
         const bool paddle = w->t->paddle;
         w->t->paddle = paddle || is_paddle_pair(w, s.id);
@@ -277,8 +294,9 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
 }
 
 static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
-    if (sft__torch_is_tensor(w->t, root)) {
-        return sft__tree_tensor(w, root, 0, err);
+    if (sft__torch_is_tensor(w->t, root)) { /* the part is a tensor */
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        return sft__tree_tensor(w, root, 6, err);
     }
     if (node(w, root)->extra == 0) {
         return SFT_OK;
@@ -299,51 +317,6 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
 }
 
 /* ---------------------------------------------------------------- which part of the tree */
-
-static bool has_own_tensor(walk *w, uint32_t dict) {
-    uint32_t k;
-    uint32_t v;
-    for (sft__pk_iter it = sft__pk_begin(node(w, dict));
-         sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
-        if (sft__torch_is_tensor(w->t, v)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The part that holds the weights, by the names that trainers give it. */
-static uint32_t choose(walk *w, uint32_t root) {
-    static const char *const keys[] = {"state_dict", "model_state_dict", "model_state", "model",
-                                       "params_ema", "params",           "module",      "weights",
-                                       "net",        "network",          "generator",   "ema"};
-    sft__pickle *p = w->t->p;
-
-    if (node(w, root)->type != SFT__PK_DICT) {
-        return root;
-    }
-    const bool direct = has_own_tensor(w, root);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && (i == 0 || !direct); i++) {
-        const uint32_t part = sft__pk_get(p, root, keys[i]);
-        if (part == SFT__PK_NO || node(w, part)->extra == 0 || sft__torch_is_tensor(w->t, part)) {
-            continue;
-        }
-        uint32_t k;
-        uint32_t v;
-        for (sft__pk_iter it = sft__pk_begin(node(w, root));
-             sft__pk_next(&it, &k) && sft__pk_next(&it, &v);) {
-            if (v != part && node(w, v)->extra != 0 && node(w, k)->type == SFT__PK_STR) {
-                sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, node(w, k)->u.text,
-                                 node(w, k)->count, "other-key", SFT_NO_OFFSET,
-                                 "this part of the file holds tensors too; the part \"%s\" was "
-                                 "taken: choose with the key",
-                                 keys[i]);
-            }
-        }
-        return part;
-    }
-    return root;
-}
 
 /* The child that the longest prefix of *key names; *key moves behind it. */
 static uint32_t descend(walk *w, uint32_t id, const char **key) {
@@ -393,8 +366,7 @@ static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err
         key = ".";
     }
     if (key == NULL) {
-        *found = choose(w, root);
-        return SFT_OK;
+        return sft__tree_part(w, root, found, err);
     }
     *found = root;
     if (strcmp(key, ".") == 0) {
@@ -458,7 +430,10 @@ static bool name_before(const leaf *x, const leaf *y) {
 /* One run of equal places in sorted[first, end). */
 static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sft_error *err) {
     const sft_import_dedup dedup = w->t->job->options.dedup;
-    leaf *kept = sorted[first];
+    while (first < end && sorted[first]->outside) { /* they come before those that are taken */
+        first++;
+    }
+    leaf *kept = first < end ? sorted[first] : NULL;
 
     if (end - first < 2 || dedup == SFT_DEDUP_KEEP || is_empty(&kept->view)) {
         return SFT_OK;
@@ -614,7 +589,7 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
 
 static sft_status emit_all(walk *w, sft_error *err) {
     for (size_t i = 0; i < w->leaf_count; i++) {
-        if (w->leaves[i].kept == i) {
+        if (w->leaves[i].kept == i && !w->leaves[i].outside) {
             SFT_TRY(emit(w, &w->leaves[i], err));
         }
     }

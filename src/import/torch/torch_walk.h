@@ -20,6 +20,7 @@ typedef struct leaf {
     uint32_t name_len;
     uint32_t order;
     uint32_t kept; /* index of the leaf that this is another name of; itself */
+    bool outside;  /* of a part that is not taken: it has no name, only a place */
     sft__view view;
 } leaf;
 
@@ -57,6 +58,12 @@ sft_status sft__tree_visit(walk *w, uint64_t cost, sft_error *err);
 sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err);
 /* The tensor `id`, called name[0, len): one leaf, or one for each of its parts, or none (told). */
 sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err);
+
+/* The tensor `id` of a part that is not taken. */
+sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err);
+
+/* torch_parts.c: the part of the tree that is the model, or all of it; what stays outside is told. */
+sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err);
 
 /* In the place of taking the tensors alone: the whole of it as JSON in w->json, tensors as leaves.
  */

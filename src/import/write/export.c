@@ -187,6 +187,7 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
                          sft_import_format_name(row->format));
     }
     SFT_TRY(sft__convert_take(c, job->catalog, true, err));
+    SFT_TRY(sft__convert_complete(c, &job->catalog, 1, err));
     SFT_TRY(sft__convert_names(c, err));
     for (size_t i = 0; i < c->item_count; i++) {
         SFT_TRY(row->check(&c->items[i], err));

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/lost.c - what an output does not hold of its inputs: the reports of all operands that were read, in
+ * one list. And names of outputs that promise another format. Read lost.h first.
+ */
+#include "lost.h"
+#include "wing.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- reports */
+
+void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report) {
+    if (api->report_count(report) == 0) {
+        api->report_free(report);
+        return;
+    }
+    c->reports = cli_resize(c->reports, c->report_count + 1, sizeof *c->reports);
+    c->reports[c->report_count++] = report;
+}
+
+void cli_lost_end(cli *c) {
+    const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
+
+    while (api != NULL && c->report_count != 0) {
+        api->report_free(c->reports[--c->report_count]);
+    }
+    free(c->reports);
+}
+
+/* Calls `each`, unless it is NULL, with every finding of what was left out; returns how many tensors and
+ * objects these are. */
+static uint64_t walk(const cli *c, void (*each)(cli_json *j, const sft_finding *f), cli_json *j) {
+    const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
+    uint64_t all = 0;
+
+    for (size_t k = 0; api != NULL && k < c->report_count; k++) {
+        for (size_t i = 0; i < api->report_count(c->reports[k]); i++) {
+            const sft_finding *f = api->report_at(c->reports[k], i);
+            if (f->kind == SFT_FINDING_LEFT_OUT) {
+                all += f->count;
+                if (each != NULL) {
+                    each(j, f);
+                }
+            }
+        }
+    }
+    return all;
+}
+
+uint64_t cli_lost_count_all(const cli *c) {
+    return walk(c, NULL, NULL);
+}
+
+static void put_finding(cli_json *j, const sft_finding *f) {
+    cli_json_open(j, '{');
+    cli_json_key(j, "subject");
+    cli_json_text(j, f->subject, strlen(f->subject));
+    cli_json_key(j, "message");
+    cli_json_string(j, f->message);
+    cli_json_key(j, "count");
+    cli_json_u64(j, f->count);
+    cli_json_close(j, '}');
+}
+
+void cli_lost_json(const cli *c, cli_json *j) {
+    cli_json_key(j, "left_out_parts");
+    cli_json_open(j, '[');
+    (void)walk(c, put_finding, j);
+    cli_json_close(j, ']');
+}
+
+/* ---------------------------------------------------------------- names of outputs */
+
+/* What an extension promises. writes: convert writes it. */
+static const struct {
+    const char *ending;
+    const char *what;
+    bool writes;
+} endings[] = {
+    {".npz", "numpy archives", true},
+    {".gguf", "GGUF", true},
+    {".pt", "PyTorch files", true},
+    {".pth", "PyTorch files", true},
+    {".ckpt", "MindSpore checkpoints", true},
+    {".bin", "PyTorch's or raw data", false},
+    {".pt2", "exported PyTorch programs", false},
+    {".ptl", "PyTorch Lite files", false},
+    {".distcp", "parts of PyTorch's distributed checkpoints", false},
+    {".pkl", "pickles", false},
+    {".pickle", "pickles", false},
+    {".joblib", "joblib's pickles", false},
+    {".npy", "single numpy arrays", false},
+    {".h5", "HDF5", false},
+    {".hdf5", "HDF5", false},
+    {".keras", "Keras archives", false},
+    {".onnx", "ONNX", false},
+    {".msgpack", "Flax msgpack", false},
+    {".pdparams", "Paddle pickles", false},
+    {".pdopt", "Paddle pickles", false},
+    {".pdiparams", "Paddle inference weights", false},
+    {".pdmodel", "Paddle programs", false},
+    {".arrow", "Apache Arrow", false},
+    {".feather", "Apache Arrow", false},
+    {".parquet", "Apache Parquet", false},
+    {".tflite", "TFLite", false},
+    {".pb", "TensorFlow graphs", false},
+    {".mlmodel", "Core ML", false},
+    {".mlpackage", "Core ML", false},
+    {".ggml", "GGML", false},
+    {".eqx", "Equinox files", false},
+    {".engine", "TensorRT engines", false},
+    {".tar", "tar archives", false},
+    {".zip", "zip archives", false},
+};
+
+static bool ends_in(const char *text, const char *ending) {
+    const size_t len = strlen(text);
+    const size_t n = strlen(ending);
+
+    if (len <= n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char c = text[len - n + i];
+        if ((char)(c >= 'A' && c <= 'Z' ? c + 0x20 : c) != ending[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cli_lost_ending(cli *c, const char *output, bool convert) {
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (!ends_in(output, endings[i].ending) || (convert && endings[i].writes)) {
+            continue;
+        }
+        if (convert) {
+            cli_usage(c,
+                      "\"%s\": %s cannot be written, only safetensors, .npz, .gguf, .pt, .pth and "
+                      ".ckpt; --to safetensors writes safetensors under this name",
+                      output, endings[i].what);
+        } else {
+            cli_usage(c, "\"%s\": this writes safetensors, and the name is one for %s%s", output,
+                      endings[i].what, endings[i].writes ? "; convert writes these" : "");
+        }
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""losing.py --tool TOOL - tensors in = tensors out + tensors named.
+
+Checkpoints of the shapes that trainers write, saved by the installed torch: what a conversion holds, what it
+names on standard error and in JSON, and what --key gets. Needs torch and safetensors (tests/requirements.txt).
+"""
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+CHECKS = collections.Counter()
+TOOL = None
+
+
+def run(*args, want=0):
+    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
+    CHECKS["runs"] += 1
+    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
+    return r
+
+
+def tensors_in(value, at=""):
+    """Name -> tensor, of everything."""
+    if isinstance(value, torch.Tensor):
+        return {at: value}
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    found = {}
+    for key, part in items:
+        found.update(tensors_in(part, f"{at}.{key}" if at else str(key)))
+    return found
+
+
+def training():
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    return model.state_dict(), optimizer.state_dict(), scheduler.state_dict()
+
+
+def clones(state, front=""):
+    return {front + k: v.clone() for k, v in state.items()}
+
+
+def shapes():
+    """(what it is, checkpoint, part that is taken alone or None for all, parts that are named)."""
+    model, optimizer, scheduler = training()
+    other = clones(model)
+    rng = {"cpu": torch.get_rng_state(), "cuda": [torch.get_rng_state()]}
+    average = clones(model, "module.")
+    fp32 = {"fp32_flat": [torch.ones(9)], "state": {0: {"exp_avg": torch.ones(9)}}, "param_groups": []}
+    yield "issue 18: two models", {"model1": other, "model": model}, None, []
+    yield "a GAN", {"generator": model, "discriminator": other}, None, []
+    yield ("a GAN in training", {"generator": model, "discriminator": other, "optim_g": optimizer, "epoch": 3}, None, [])
+    yield "DINO", {"student": model, "teacher": other, "optimizer": optimizer, "dino_loss": {"center": torch.ones(1, 4)}}, None, []
+    yield "HiFi-GAN, discriminators", {"mpd": model, "msd": other, "optim_g": optimizer, "optim_d": optimizer, "steps": 1}, None, []
+    yield ("MoCo, SimSiam: ImageNet example",
+           {"epoch": 1, "arch": "resnet50", "state_dict": average, "best_acc1": torch.tensor(71.5), "optimizer": optimizer},
+           "state_dict", ["best_acc1", "optimizer"])
+    yield ("Lightning",
+           {"epoch": 1, "global_step": 2, "pytorch-lightning_version": "2.6", "state_dict": model,
+            "loops": {"fit_loop": {"state_dict": {}}}, "callbacks": {"EarlyStopping": {"best_score": torch.tensor(0.5)}},
+            "optimizer_states": [optimizer], "lr_schedulers": [scheduler], "hyper_parameters": {"weight": torch.ones(2)}},
+           "state_dict", ["callbacks", "optimizer_states", "hyper_parameters"])
+    yield ("Detectron2", {"model": model, "optimizer": optimizer, "scheduler": scheduler, "iteration": 9}, "model", ["optimizer"])
+    yield ("timm", {"epoch": 1, "arch": "x", "state_dict": model, "optimizer": optimizer, "version": 2,
+                    "amp_scaler": {"scale": torch.tensor(2.0)}, "state_dict_ema": other, "metric": 1.0},
+           "state_dict", ["optimizer", "amp_scaler", "state_dict_ema"])
+    yield "model and ema behind module.", {"model": model, "ema": average}, "model", ["ema"]
+    yield "BasicSR", {"params": model, "params_ema": other}, "params_ema", ["params"]
+    yield ("StyleGAN2", {"g": model, "d": other, "g_ema": clones(model), "g_optim": optimizer, "d_optim": optimizer}, None, [])
+    yield "an ema of another model", {"model": model, "ema": {"x": torch.ones(2)}}, None, []
+    yield ("DeepSpeed, ZeRO-1", {"module": model, "optimizer": None, "lr_scheduler": scheduler, "param_shapes": [],
+                                 "global_steps": 3}, "module", [])
+    yield ("DeepSpeed, ZeRO-3 with frozen weights",
+           {"module": model, "optimizer": None, "frozen_param_fragments": {"a": torch.ones(3)}}, None, [])
+    yield "DeepSpeed, optimizer's states", {"optimizer_state_dict": fp32, "ds_version": "0.15"}, None, []
+    yield ("Megatron", {"model": model, "optimizer": {"optimizer": optimizer, "fp32": [torch.ones(2)]},
+                        "rng_state": [rng], "iteration": 1, "args": {"x": torch.ones(1)}},
+           "model", ["optimizer", "rng_state", "args"])
+    yield "Megatron, virtual stages", {"model0": model, "model1": other, "optimizer": optimizer}, None, []
+    yield "an optimizer alone", optimizer, None, []
+    yield "random states alone", rng, None, []
+    yield "weights and what belongs to them", {"state_dict": model, "mean": torch.ones(3), "std": torch.ones(3)}, None, []
+    yield "a part nobody knows", {"model": model, "codebook": {"w": torch.ones(4)}}, None, []
+    yield "state dict and model", {"state_dict": model, "model": other}, None, []
+    yield "flat", model, None, []
+    yield "names of nothing", {"": torch.ones(2), "b": torch.ones(3)}, None, []
+    yield "numbered", [model, other], None, []
+
+
+def one(tmp, what, checkpoint, alone, named):
+    source, out = os.path.join(tmp, "in.pt"), os.path.join(tmp, "out.safetensors")
+    torch.save(checkpoint, source)
+    r = run("convert", source, "-o", out, "-f", "--dedup", "keep", "--verify", "--json")
+    report = json.loads(r.stdout)
+    everything = tensors_in(checkpoint)
+    expected = tensors_in(checkpoint[alone]) if alone else everything
+    got = load_file(out)
+    assert set(got) == set(expected), (what, set(got) ^ set(expected))
+    for name, tensor in expected.items():
+        assert torch.equal(got[name], tensor), (what, name)
+    assert sorted(p["subject"] for p in report["left_out_parts"]) == sorted(named), (what, report)
+    assert report["left_out"] == sum(p["count"] for p in report["left_out_parts"]), (what, report)
+    # Each tensor once in a part: optimizers that are one object in two parts count in both.
+    assert report["tensors"] + report["left_out"] == len(everything), (what, report, len(everything))
+    assert report["unused_bytes"] == 0, (what, report)
+    plain = run("convert", source, "-o", out, "-f").stderr
+    listed = run("ls", source).stderr
+    for name in named:
+        assert f"left out: {name}: " in plain and f'--key "{name}"' in plain, (what, plain)
+        assert f"left out: {name}: " in listed, (what, listed)
+        part = os.path.join(tmp, "part.safetensors")
+        run("convert", source, "-o", part, "-f", "--key", name, "--dedup", "keep")
+        want = tensors_in(checkpoint[name], "")
+        assert len(load_file(part)) == len(want), (what, name)
+    assert plain.count("left out") == len(named), (what, plain)
+    CHECKS["checkpoints"] += 1
+    CHECKS["tensors"] += len(expected)
+    CHECKS["named parts"] += len(named)
+
+
+def several(tmp):
+    """What each of several inputs leaves out is told, not only what the last one does."""
+    model, optimizer, _ = training()
+    paths = []
+    for i in range(2):
+        paths.append(os.path.join(tmp, f"{i}.pt"))
+        torch.save({"state_dict": clones(model, f"m{i}."), f"optimizer_{i}": optimizer}, paths[-1])
+    r = run("convert", *paths, "-o", os.path.join(tmp, "both.safetensors"), "--json")
+    report = json.loads(r.stdout)
+    assert [p["subject"] for p in report["left_out_parts"]] == ["optimizer_0", "optimizer_1"], report
+    assert report["left_out"] == 2 * len(tensors_in(optimizer)), report
+    for to in ("npz", "pt", "ckpt"):
+        report = json.loads(run("convert", paths[0], "-o", os.path.join(tmp, "one." + to), "--json",
+                                "--cast", "F32", "--cast", "*num_batches*=I32").stdout)
+        assert [p["subject"] for p in report["left_out_parts"]] == ["optimizer_0"], report
+        assert report["left_out"] == len(tensors_in(optimizer)), (to, report)
+    report = json.loads(run("cp", paths[0], os.path.join(tmp, "cp.safetensors"), "--json").stdout)
+    assert report["left_out"] == len(tensors_in(optimizer)) == report["left_out_parts"][0]["count"], report
+    CHECKS["several inputs, other outputs"] += 5
+
+
+def nothing(tmp):
+    """An output of nothing, or under a name that promises something else, is refused; nothing is written."""
+    source, out = os.path.join(tmp, "n.pt"), os.path.join(tmp, "n.safetensors")
+    for value in ({"a": 1}, [], {"lr": 0.1, "betas": (0.9, 0.99)}):
+        torch.save(value, source)
+        r = run("convert", source, "-o", out, want=1)
+        assert "no tensors" in r.stderr and not os.path.exists(out), r.stderr
+        run("convert", source, "-o", os.path.join(tmp, "n.npz"), want=1)
+        assert not os.path.exists(os.path.join(tmp, "n.npz"))
+    run("convert", source, "-o", out, "--tree")  # a tree of numbers is worth a file
+    os.remove(out)
+    torch.save({"w": torch.ones(2)}, source)
+    r = run("convert", source, "-o", out, "--drop", "*", want=1)
+    assert "left out" in r.stderr and not os.path.exists(out), r.stderr
+    for ending in (".h5", ".hdf5", ".keras", ".onnx", ".msgpack", ".pdparams", ".arrow", ".tflite", ".bin", ".pkl", ".npy",
+                   ".pdiparams", ".H5", ".Bin"):
+        target = os.path.join(tmp, "o" + ending)
+        r = run("convert", source, "-o", target, want=2)
+        assert "cannot be written" in r.stderr and ".npz" in r.stderr and not os.path.exists(target), r.stderr
+        r = run("cp", source, target, want=2)
+        assert not os.path.exists(target), r.stderr
+        run("convert", source, "-o", target, "--to", "safetensors")
+        assert set(load_file(target)) == {"w"}
+        CHECKS["endings"] += 1
+    run("convert", source, "-o", os.path.join(tmp, "upper.PT"))
+    assert torch.load(os.path.join(tmp, "upper.PT"), weights_only=True)["w"].sum() == 2
+
+
+def main():
+    global TOOL
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    TOOL = os.path.abspath(parser.parse_args().tool)
+    with tempfile.TemporaryDirectory() as tmp:
+        for what, checkpoint, alone, named in shapes():
+            one(tmp, what, checkpoint, alone, named)
+        several(tmp)
+        nothing(tmp)
+    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
