@@ -194,6 +194,7 @@ void sft__report_merge(sft_import_report *into, const sft_import_report *from) {
     }
     into->verdict = from->verdict > into->verdict ? from->verdict : into->verdict;
     into->unused_bytes += from->unused_bytes;
+    into->covered_bytes += from->covered_bytes;
     into->format = from->format;
 }
 

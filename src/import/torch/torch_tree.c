@@ -461,11 +461,31 @@ static uint64_t extent_end(const sft__view *v) {
     return end;
 }
 
-static sft_status merge(walk *w, sft_error *err) {
-    leaf **sorted;
+/* The union of the extents of sorted leaves. outside: of those, too, that are not taken. */
+static uint64_t extent_union(leaf *const *sorted, size_t count, bool outside) {
     uint64_t used = 0;
     uint64_t reach = 0;
     uint32_t source = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const sft__view *v = &sorted[i]->view;
+        const uint64_t end = is_empty(v) ? v->first : extent_end(v);
+        if (sorted[i]->outside && !outside) {
+            continue;
+        }
+        if (v->source != source) {
+            source = v->source;
+            reach = 0;
+        }
+        const uint64_t from = v->first > reach ? v->first : reach;
+        used += end > from ? end - from : 0;
+        reach = end > reach ? end : reach;
+    }
+    return used;
+}
+
+static sft_status merge(walk *w, sft_error *err) {
+    leaf **sorted;
     size_t first = 0;
 
     SFT_TRY(sft__import_alloc(w->t->job, &sorted, w->leaf_count, sizeof *sorted, err));
@@ -479,18 +499,8 @@ static sft_status merge(walk *w, sft_error *err) {
             first = i;
         }
     }
-    for (size_t i = 0; i < w->leaf_count; i++) { /* the union of the extents */
-        const sft__view *v = &sorted[i]->view;
-        const uint64_t end = is_empty(v) ? v->first : extent_end(v);
-        if (v->source != source) {
-            source = v->source;
-            reach = 0;
-        }
-        const uint64_t from = v->first > reach ? v->first : reach;
-        used += end > from ? end - from : 0;
-        reach = end > reach ? end : reach;
-    }
-    sft__report_covered(w->t->job->report, used);
+    const uint64_t used = extent_union(sorted, w->leaf_count, true);
+    sft__report_covered(w->t->job->report, extent_union(sorted, w->leaf_count, false));
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
     }
