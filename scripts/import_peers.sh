@@ -43,7 +43,8 @@ peer onnx-flax onnx flax
 peer mindspore mindspore
 peer paddle paddle
 peer hdf5 hdf5
-peer tf tf
+peer tf tf tflite
+peer arrow arrow
 for more in classic h5py; do
     scripts/venv.sh "tests/peers/requirements-$more.txt" "build/venv-import-$more" || failed=$((failed + 1))
 done

@@ -45,9 +45,10 @@ extern "C" {
     X(SFT_IMPORT_HDF5, 12, "hdf5", "HDF5 (Keras, h5py)")                                             \
     X(SFT_IMPORT_TF_BUNDLE, 13, "tf-bundle", "TensorFlow checkpoint (tensor bundle)")                \
     X(SFT_IMPORT_KERAS, 14, "keras", "Keras archive (.keras)")                                       \
-    X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow file")                                            \
+    X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow")                                                 \
     X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                          \
-    X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")
+    X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")                          \
+    X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")
 
 typedef enum sft_import_format {
 #define SFT_IMPORT_ENUM(name, number, word, title) name = number,

@@ -83,6 +83,8 @@ KINDS = {
     53: ("MindSpore", r"^mindspore:"),
     54: ("GGUF", r"^gguf:"),
     55: ("Arrow, Cap'n Proto: recognised, refused", r"^(Arrow|Cap'n)"),
+    61: ("TFLite", r"^tflite:"),
+    62: ("Arrow tensors", r"^arrow:"),
 }
 
 # Flaws and bypasses of others, by the cases that have their shape.

@@ -4,6 +4,7 @@
  * recognised only to be refused with a sentence. Extensions are never looked at. Read first:
  * import.h.
  */
+#include "import/arrow/arrow.h"
 #include "import/tensorflow/tf.h"
 
 /* Magic numbers first, guesses last. One row per format: see import.h. */
@@ -17,6 +18,8 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_torch_tar,
     &sft__reader_hdf5,
     &sft__reader_tf,
+    &sft__reader_tflite,
+    &sft__reader_arrow,
     &sft__reader_mindspore,
     &sft__reader_onnx,
     &sft__reader_flax,
@@ -154,6 +157,10 @@ const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
     if (is_table(probe)) {
         *format = SFT_IMPORT_OTHER;
         return "a LevelDB table, but none that TensorFlow writes without compression";
+    }
+    if (sft__arrow_kind(probe) != 0) { /* a tensor was taken before */
+        *format = SFT_IMPORT_ARROW;
+        return "an Apache Arrow stream: it has columns, but no convention for weights";
     }
     if (is_capnp(probe)) {
         *format = SFT_IMPORT_CAPNP;
