@@ -36,7 +36,7 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     c->result.aliases += sft_catalog_alias_count(catalog);
     c->result.left_out += sft__report_left_out(report);
     const sft_status counts = (c->options.flags & SFT_CONVERT_VERIFY) != 0
-                                  ? sft__convert_counts(c, catalog, report, err)
+                                  ? sft__convert_counts(catalog, report, err)
                                   : SFT_OK;
     if (c->report == NULL) {
         c->report = report;

@@ -461,8 +461,8 @@ static uint64_t extent_end(const sft__view *v) {
     return end;
 }
 
-/* The union of the extents of sorted leaves. outside: of those, too, that are not taken. */
-static uint64_t extent_union(leaf *const *sorted, size_t count, bool outside) {
+/* The union of the extents of sorted leaves, of those, too, that are not taken. */
+static uint64_t extent_union(leaf *const *sorted, size_t count) {
     uint64_t used = 0;
     uint64_t reach = 0;
     uint32_t source = 0;
@@ -470,9 +470,6 @@ static uint64_t extent_union(leaf *const *sorted, size_t count, bool outside) {
     for (size_t i = 0; i < count; i++) {
         const sft__view *v = &sorted[i]->view;
         const uint64_t end = is_empty(v) ? v->first : extent_end(v);
-        if (sorted[i]->outside && !outside) {
-            continue;
-        }
         if (v->source != source) {
             source = v->source;
             reach = 0;
@@ -499,8 +496,7 @@ static sft_status merge(walk *w, sft_error *err) {
             first = i;
         }
     }
-    const uint64_t used = extent_union(sorted, w->leaf_count, true);
-    sft__report_covered(w->t->job->report, extent_union(sorted, w->leaf_count, false));
+    const uint64_t used = extent_union(sorted, w->leaf_count);
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
     }
@@ -557,7 +553,7 @@ static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
 }
 
 /* What the places say a tensor has, against what its type and shape do. */
-static sft_status check_bytes(const sft__view *v, const uint64_t *shape, sft_error *err) {
+static sft_status check_bytes(walk *w, const sft__view *v, const uint64_t *shape, sft_error *err) {
     uint64_t elements = 1;
     uint64_t bytes = v->dtype->block_bytes;
     uint64_t counted;
@@ -568,6 +564,7 @@ static sft_status check_bytes(const sft__view *v, const uint64_t *shape, sft_err
         }
     }
     SFT_TRY(sft_dtype_bytes(v->dtype, elements, &counted, err));
+    sft__report_covered(w->t->job->report, bytes);
     return counted == bytes ? SFT_OK
                             : sft__fail(err, SFT_E_INTERNAL,
                                         "torch-view: %llu bytes in the storage became %llu",
@@ -581,7 +578,7 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
     uint64_t shape[SFT__TORCH_RANK_MAX];
 
     sft__torch_shape(v, shape);
-    SFT_TRY(check_bytes(v, shape, err));
+    SFT_TRY(check_bytes(w, v, shape, err));
     SFT_TRY(dress(job, v, err));
     sft_piece piece = {.offset = v->first, .source = v->source};
     if (!is_empty(v) && !sft__torch_is_whole(v)) {
