@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # import_peers.sh - the import wing against writers that the ordinary tests do not install: onnx and flax, mindspore,
-# paddlepaddle, h5py and keras, tensorflow. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
+# paddlepaddle, h5py and keras, tensorflow, torchao. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
 # loads; mindspore loads what the tool writes, 528 MiB in two pieces included. Part of `make test-peers`.
 #
 # tests/peers/writers.py then has more than a thousand files written by all of them, with every option and type, and judges each.
@@ -49,6 +49,14 @@ for more in classic h5py; do
     scripts/venv.sh "tests/peers/requirements-$more.txt" "build/venv-import-$more" || failed=$((failed + 1))
 done
 run python3 tests/peers/writers.py --tool "$tool" --strict --least 600
+# torchao and joblib over the torch and numpy of build/venv
+if scripts/venv.sh tests/import/requirements-torch-family.txt build/venv-import-torch-family; then
+    site=$(build/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "$site" > "$(build/venv-import-torch-family/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+    run build/venv-import-torch-family/bin/python tests/import/torchao_oracle.py --tool "$tool"
+else
+    failed=$((failed + 1))
+fi
 python=$PWD/build/venv-import-mindspore/bin/python
 if [ -x "$python" ]; then
     run "$python" tests/import/mindspore_oracle.py --tool "$tool"

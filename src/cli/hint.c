@@ -115,6 +115,9 @@ static const char *from_status(const sft_error *err, uint64_t size) {
     case SFT_E_MISMATCH:
         return strstr(err->message, "say which step") != NULL
                    ? "say which with --step, the end of the files' names: resume-point finds it"
+               : strncmp(err->message, "zip-crc: ", 9) == 0
+                   ? "the member is damaged, or was changed without its checksum: PyTorch reads it "
+                     "all the same, and so does --no-crc"
                    : NULL;
     case SFT_E_STALE:
         return "the file was changed by a program that does not keep digests up to date";

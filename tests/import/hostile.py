@@ -210,6 +210,11 @@ def zips():
     case("descriptor as PyTorch writes it", changed(1, flags=0x808, descriptor=ok), H, None)
     case("bytes between members", changed(1, after=b"hidden"), U, "zip-hidden")
     case("crc of the pickle wrong", changed(0, crc=1), U, "zip-crc")
+    bare = [Member(m.name, m.data, crc=0) for m in base]
+    case("no member has a checksum", torch_zip(members=bare), H, None)
+    case("no member but one has a checksum", torch_zip(members=bare + [Member("m/x", b"x")]), U, "zip-crc")
+    case("no checksums, runs code", torch_zip(members=bare + [Member("m/x.pkl", b"cos\nsystem\n(S'x'\ntR.", crc=0)]), D, None)
+    case("no checksums, one deflated", torch_zip(members=bare + [Member("m/data/9", b"x" * 99, crc=0, method=8)]), U, "zip-crc")
     case("crc wrong, not wanted", changed(0, crc=1), U, None, "--no-crc")
     bomb = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = bomb.compress(bytes(1 << 20)) + bomb.flush()

@@ -201,6 +201,45 @@ def packed_quantised(tool, folder):
                 "q.axis": torch.tensor(0, dtype=i64)})
 
 
+class Sub(torch.Tensor):
+    pass
+
+
+def classes(tool, folder):
+    """Objects of classes of tensors, and values that PyTorch's own packages put beside them."""
+    source, out = folder / "o.pt", folder / "o.safetensors"
+    x = torch.randn(4, 8)
+    rows = [torch.randn(2, 3), torch.randn(4, 3)]
+    jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    strided = torch.nested.nested_tensor(rows)
+    held = torch.nn.Parameter(x.clone())
+    held.extra = torch.ones(3)
+    torch.save({"j": jagged, "n": strided, "s": x.as_subclass(Sub), "p": held}, source)
+    if run(tool, "convert", source, "-o", out, "-f", "-q", "--verify"):
+        want = {"j.values": jagged.values(), "j.offsets": jagged.offsets(), "n.buffer": strided.values(),
+                "n.sizes": strided._nested_tensor_size(), "n.strides": strided._nested_tensor_strides(),
+                "n.offsets": strided._nested_tensor_storage_offsets(), "s": x.as_subclass(torch.Tensor), "p": held, "p.extra": held.extra}
+        want.update({"j._metadata_cache." + k: v for k, v in jagged._metadata_cache.items()})
+        compare("classes", out, want)
+    run(tool, "convert", source, "-o", out, "-f", "-q", "--tree", want=1)
+    torch.save({"state_dict": {"w": x}, "v": torch.__version__, "e": ..., "n": NotImplemented}, source)
+    if run(tool, "convert", source, "-o", out, "-f", "-q", "--key", "state_dict"):
+        compare("versions", out, {"w": x})
+    r = run(tool, "scan", "--json", source)
+    if r and json.loads(r.stdout)["verdict"] != "harmless":
+        fault("scan: TorchVersion, Ellipsis, NotImplemented: %s" % r.stdout)
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"w": x}, source)
+    finally:
+        torch.serialization.set_crc32_options(True)
+    if run(tool, "convert", source, "-o", out, "-f", "-q", "--verify"):
+        compare("without checksums", out, {"w": x})
+    r = run(tool, "scan", "--json", source)
+    if r and "zip-no-crc" not in r.stdout:
+        fault("scan does not say that there are no checksums: %s" % r.stdout)
+
+
 def views_of_complex(tool, folder):
     x = torch.randn(3, 4, dtype=torch.complex64)
     want = {"plain": x, "conj": x.conj(), "imag_of_conj": x.conj().imag, "transposed": x.conj().t()}
@@ -367,7 +406,7 @@ def main():
     tool = os.path.abspath(parser.parse_args().tool)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for part in (matrix, every_type, shared_types, packed_quantised, views_of_complex, checkpoints, aliases, parts, folder_of_shards, verdicts):
+        for part in (matrix, every_type, shared_types, packed_quantised, classes, views_of_complex, checkpoints, aliases, parts, folder_of_shards, verdicts):
             part(tool, folder)
     print("torch %s: %d files of the matrix, %d tensors compared, %d files of every type (%d refused by name), %d faults"
           % (torch.__version__, COUNTS["files"], COUNTS["tensors"], COUNTS["types"], COUNTS["refused types"], len(FAULTS)))

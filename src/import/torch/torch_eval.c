@@ -338,7 +338,8 @@ bool sft__torch_is_tensor(const sft__torch *t, uint32_t id) {
     if (n->type == SFT__PK_PID) {
         return true;
     }
-    if (n->type != SFT__PK_CALL) {
+    if (n->type != SFT__PK_CALL ||
+        (sft__torch_is_wrapper(t, id) && sft__torch_attributes(t, id) != SFT__PK_NO)) {
         return false;
     }
     const uint32_t known = strip(t, id, &call, &subclass);
@@ -532,6 +533,21 @@ static sft_status eval_sparse(sft__torch *t, const sft__pk_node *call,
     return SFT_OK;
 }
 
+/* (buffer, sizes, strides, offsets): rows of different lengths, one after the other. */
+static sft_status eval_nested(sft__torch *t, const sft__pk_node *call,
+                              sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err) {
+    static const char *const names[SFT__TORCH_PARTS] = {".buffer", ".sizes", ".strides",
+                                                        ".offsets"};
+
+    memset(parts, 0, SFT__TORCH_PARTS * sizeof *parts);
+    for (uint32_t i = 0; i < SFT__TORCH_PARTS; i++) {
+        parts[i].suffix = names[i];
+        SFT_TRY(eval_one(t, arg(t, call, i), &parts[i].view, err));
+    }
+    *count = SFT__TORCH_PARTS;
+    return SFT_OK;
+}
+
 /* Keeps a tensor out of the catalog if that is allowed: what an evaluation could not do. */
 static sft_status left_out(sft__torch *t, const char *name, size_t name_len, sft_status status,
                            sft_error *err) {
@@ -552,23 +568,25 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
 
     *count = 0;
     if (subclass != NULL) {
-        SFT_TRY(
-            sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err,
-                               "a tensor of the class %.200s, which is not known: its bytes are "
-                               "taken as they are",
-                               subclass));
+        sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, name_len, "torch-class",
+                         SFT_NO_OFFSET,
+                         "a tensor of the class %.200s, which is not known: its bytes are taken as "
+                         "they are",
+                         subclass);
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
         return sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
                                   known == SFT__G_REBUILD_META
                                       ? "a tensor on the meta device has no data"
-                                      : "a nested or wrapper tensor has no bytes of its own");
+                                      : "a tensor of a class without any bytes");
     }
     sft_status status;
     if (known == SFT__G_REBUILD_QTENSOR) {
         status = eval_qtensor(t, &call, parts, count, err);
     } else if (known == SFT__G_REBUILD_SPARSE) {
         status = eval_sparse(t, &call, parts, count, err);
+    } else if (known == SFT__G_REBUILD_NESTED) {
+        status = eval_nested(t, &call, parts, count, err);
     } else if (known == SFT__G_REBUILD_SPARSE_CSR) {
         status = bad(err, "torch-sparse", "a sparse tensor of an unreleased form");
     } else {

@@ -273,6 +273,10 @@ static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sf
     if (n->known == SFT__G_NP_SCALAR) {
         return put_numpy(k, n, len, err);
     }
+    if (strcmp(name, "torch.torch_version.TorchVersion") == 0 &&
+        node(k, sft__pk_item(k->p, n->b, 0))->type == SFT__PK_STR) { /* a text, but by its class */
+        return put_text(k, node(k, sft__pk_item(k->p, n->b, 0)), len, err);
+    }
     if ((strcmp(name, "builtins.complex") == 0 || strcmp(name, "__builtin__.complex") == 0) &&
         real_of(node(k, sft__pk_item(k->p, n->b, 0)), &re) &&
         real_of(node(k, sft__pk_item(k->p, n->b, 1)), &im)) {
@@ -366,6 +370,11 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
     if (w->leaf_count == first) {
         sft__buf_text(&w->json, "null"); /* left out, and told */
         return SFT_OK;
+    }
+    const uint32_t attributes = sft__torch_attributes(w->t, id);
+    if (attributes != SFT__PK_NO && node(k, attributes)->extra != 0) {
+        SFT_TRY(left_out(k, len, err, "what a tensor has as attributes"));
+        w->json.len -= 4; /* its "null" */
     }
     if (w->leaf_count != first + 1) {
         return left_out(k, len, err, "a tensor of several parts (quantised, sparse)");

@@ -15,7 +15,9 @@ typedef struct step {
     uint32_t id;
     uint32_t index;
     uint32_t name_len; /* of the path to this node */
-    uint32_t stage;    /* 0 items, 1 arguments, 2 state, 3 done */
+    uint32_t stage;    /* 0 items, 1 arguments, 2 state, 3 done; 4: a tensor's attributes, then 3 */
+    char joint;        /* between the names of this node and of its children */
+    bool wrapper;
     sft__pk_iter it;
 } step;
 
@@ -46,7 +48,11 @@ static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err)
     const sft__pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
-    *s = (step){.id = id, .name_len = name_len, .stage = 0};
+    *s = (step){.id = id, .name_len = name_len, .stage = 0, .joint = '.'};
+    if (sft__torch_is_wrapper(w->t, id)) {
+        s->stage = 4;
+        return SFT_OK;
+    }
     if (n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
         n->type == SFT__PK_SET || record) {
         s->it = sft__pk_begin(n);
@@ -61,6 +67,11 @@ static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
     const sft__pk_node *n = node(w, s->id);
 
     *key = SFT__PK_NO;
+    if (s->stage == 4) {
+        s->stage = 3;
+        *child = sft__torch_attributes(w->t, s->id);
+        return *child != SFT__PK_NO;
+    }
     if (s->stage == 0) {
         uint32_t first;
         if (sft__pk_next(&s->it, &first)) {
@@ -104,9 +115,9 @@ static sft_status find_holders(walk *w, uint32_t root, sft_error *err) {
         sft__pk_node *n = node(w, s->id);
         uint32_t key;
         uint32_t child;
-        if (sft__torch_is_tensor(w->t, s->id)) {
+        if ((s->stage == 0 || n->type == SFT__PK_PID) && sft__torch_is_tensor(w->t, s->id)) {
             n->extra = 1;
-            s->stage = 3;
+            s->stage = n->type == SFT__PK_PID ? 3 : 4;
         }
         if (next_child(w, s, &key, &child)) {
             sft__pk_node *c = node(w, child);
@@ -193,7 +204,7 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
                                   err, "torch-name: a key that is no text or integer");
     }
     if (len != 0) {
-        SFT_TRY(sft__tree_name(w, len, ".", 1, err));
+        SFT_TRY(sft__tree_name(w, len, &s->joint, 1, err));
         len++;
     }
     SFT_TRY(sft__tree_name(w, len, text, n, err));
@@ -211,7 +222,7 @@ static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__vie
     }
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     leaf *l = &w->leaves[w->leaf_count];
-    *l = (leaf){.name = copy, .name_len = (uint32_t)len, .view = *v};
+    *l = (leaf){.name = copy, .name_len = (uint32_t)len, .part = w->inside != 0, .view = *v};
     l->order = l->kept = (uint32_t)w->leaf_count++;
     return SFT_OK;
 }
@@ -255,6 +266,34 @@ sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) 
     return SFT_OK;
 }
 
+/* Something called w->name[0, len) that is not taken. */
+static sft_status told_out(walk *w, uint32_t len, const char *why, sft_error *err) {
+    w->visits += VISITS_TOLD;
+    return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET, err,
+                              "%s", why);
+}
+
+/* Into what an object called w->name[0, len) keeps beside its own bytes, if there are tensors. */
+static sft_status enter_parts(walk *w, uint32_t id, uint32_t len, sft_error *err) {
+    const uint32_t attributes = sft__torch_attributes(w->t, id);
+    sft__pk_node *n = node(w, attributes);
+    char joint;
+
+    if (attributes == SFT__PK_NO || n->extra == 0) {
+        return SFT_OK;
+    }
+    if (n->colour == ON_PATH) {
+        return told_out(w, len, "pickle-cycle: a container that holds itself", err);
+    }
+    SFT_TRY(sft__tree_wrapper(w, id, &len, &joint, err));
+    n->colour = ON_PATH;
+    SFT_TRY(enter(w, attributes, len, err));
+    w->stack[w->depth - 1].joint = joint;
+    w->stack[w->depth - 1].wrapper = true;
+    w->inside++;
+    return SFT_OK;
+}
+
 /* A child of the innermost node: a tensor, a holder of some, or nothing to us. */
 static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *err) {
     const step s = w->stack[w->depth - 1];
@@ -264,7 +303,8 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
 
     const uint32_t text = node(w, key)->type == SFT__PK_STR ? node(w, key)->count : 0;
     SFT_TRY(sft__tree_visit(w, c->extra != 0 ? text / SFT__TREE_TEXT : 0, err));
-    if (c->extra == 0) {
+    const bool wrapper = sft__torch_is_wrapper(w->t, child);
+    if (c->extra == 0 && !wrapper) {
         w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
         return SFT_OK;
     }
@@ -273,21 +313,24 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         w->visits += VISITS_TOLD;
         return SFT_OK;
     }
+    const bool tensor = sft__torch_is_tensor(w->t, child);
     if (len == 0 && (node(w, key)->type != SFT__PK_STR || text != 0)) {
         SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err)); /* no key leads to it: the file is it */
-        len = sft__torch_is_tensor(w->t, child) ? 6 : 0;
+        len = tensor ? 6 : 0;
     }
-    if (sft__torch_is_tensor(w->t, child)) {
+    if (tensor) {
         const bool paddle = w->t->paddle;
         w->t->paddle = paddle || is_paddle_pair(w, s.id);
         const sft_status status = sft__tree_tensor(w, child, len, err);
         w->t->paddle = paddle;
-        return status;
+        return status == SFT_OK ? enter_parts(w, child, len, err) : status;
+    }
+    if (wrapper) {
+        return c->extra != 0 ? enter_parts(w, child, len, err)
+                             : told_out(w, len, "a tensor of a class without any bytes", err);
     }
     if (c->colour == ON_PATH) {
-        w->visits += VISITS_TOLD;
-        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
-                                  err, "pickle-cycle: a container that holds itself");
+        return told_out(w, len, "pickle-cycle: a container that holds itself", err);
     }
     c->colour = ON_PATH;
     return enter(w, child, len, err);
@@ -302,18 +345,24 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
         return SFT_OK;
     }
     node(w, root)->colour = ON_PATH;
-    SFT_TRY(enter(w, root, 0, err));
+    if (sft__torch_is_wrapper(w->t, root)) {
+        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        SFT_TRY(enter_parts(w, root, 6, err));
+    } else {
+        SFT_TRY(enter(w, root, 0, err));
+    }
     while (w->depth > 0) {
         uint32_t key;
         uint32_t child;
         if (next_child(w, &w->stack[w->depth - 1], &key, &child)) {
             SFT_TRY(take_child(w, key, child, err));
         } else {
+            w->inside -= w->stack[w->depth - 1].wrapper;
             node(w, w->stack[w->depth - 1].id)->colour = BLACK;
             w->depth--;
         }
     }
-    return SFT_OK;
+    return sft__tree_torchao(w, err);
 }
 
 /* ---------------------------------------------------------------- which part of the tree */
@@ -652,6 +701,7 @@ sft_status sft__torch_tree(sft__torch *t, sft_error *err) {
     sft__free(a, w.name, w.name_room);
     sft__free(a, w.leaves, w.leaf_room * sizeof *w.leaves);
     sft__free(a, w.mentions, w.mention_room * sizeof *w.mentions);
+    sft__free(a, w.tops, w.top_room * sizeof *w.tops);
     sft__buf_reset(&w.json);
     return status;
 }

@@ -19,6 +19,7 @@ typedef struct leaf {
     const char *name;
     uint32_t name_len;
     uint32_t order;
+    bool part;     /* of an object of several */
     uint32_t kept; /* index of the leaf that this is another name of; itself */
     bool outside;  /* of a part that is not taken: it has no name, only a place */
     sft__view view;
@@ -29,6 +30,12 @@ typedef struct sft__mention {
     size_t at;
     size_t leaf;
 } sft__mention;
+
+/* The name of an object of several tensors. */
+typedef struct sft__top {
+    const char *name;
+    size_t len;
+} sft__top;
 
 typedef struct walk {
     sft__torch *t;
@@ -46,6 +53,10 @@ typedef struct walk {
     sft__mention *mentions;
     size_t mention_count;
     size_t mention_room;
+    sft__top *tops; /* torchao's */
+    size_t top_count;
+    size_t top_room;
+    uint32_t inside; /* how many wrappers the walk is in */
 } walk;
 
 /* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes
@@ -64,6 +75,12 @@ sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err);
 
 /* torch_parts.c: the part of the tree that is the model, or all of it; what stays outside is told. */
 sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err);
+
+/* torch_wrap.c: `id`, called name[0, *len), keeps tensors as attributes: the metadata say what it is;
+ * its parts are called name[0, *len) joint ATTRIBUTE. */
+sft_status sft__tree_wrapper(walk *w, uint32_t id, uint32_t *len, char *joint, sft_error *err);
+/* When all are taken: torchao's list of them. */
+sft_status sft__tree_torchao(walk *w, sft_error *err);
 
 /* In the place of taking the tensors alone: the whole of it as JSON in w->json, tensors as leaves.
  */

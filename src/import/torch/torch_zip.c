@@ -240,10 +240,34 @@ static void scan_others(const archive *a, sft__import *job, const sft__zip_entry
     }
 }
 
+/* torch.serialization.set_crc32_options(False): every member stored, every CRC 0. PyTorch never
+ * compares them. */
+static void allow_no_crc(const archive *a, sft__import *job) {
+    bool some = false;
+
+    for (size_t i = 0; i < a->zip.count; i++) {
+        const sft__zip_entry *e = &a->zip.entries[i];
+        if (e->crc32 != 0 || e->method != 0) {
+            return;
+        }
+        some = some || e->usize != 0;
+    }
+    if (some && (job->options.flags & SFT_IMPORT_NO_CRC) == 0) {
+        job->options.flags |= SFT_IMPORT_NO_CRC;
+        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, a->folder, a->folder_len - 1,
+                         "zip-no-crc", 0,
+                         "written without checksums (set_crc32_options(False)): damage cannot be "
+                         "found");
+    }
+}
+
 static sft_status read_archive(archive *a, sft__import *job, sft__torch *t, sft__pickle *p,
                                sft_error *err) {
     SFT_TRY(find_folder(a, job, err));
     const sft__zip_entry *data = member_text(a, "data.pkl");
+    if (data != NULL) {
+        allow_no_crc(a, job);
+    }
     if (job->scanning) {
         scan_others(a, job, data);
     }
