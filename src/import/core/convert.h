@@ -53,7 +53,7 @@ sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t firs
                                sft_error *err);
 /* The same with all items and a catalog that is open. */
 sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error *err);
-/* Of an input: SFT_E_MISMATCH if its tensors have not the bytes that the container gave them. */
+/* Of an input: SFT_E_MISMATCH if its tensors have fewer bytes than the container gave them. */
 sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_report *report,
                                sft_error *err);
 
