@@ -6,16 +6,39 @@
  */
 #include "cmd.h"
 #include "foreign.h"
+#include "scan_dir.h"
+#include "sys.h"
 #include "url.h"
 #include "wing.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct scanning {
     cli *c;
     const sft_import_api *api;
     cli_json json; /* of SARIF: one document */
-    uint32_t worst;
+    bool sarif;
 } scanning;
+
+/* What is said of one file: a report, or one finding of the tool's own (a link, say). */
+typedef struct result {
+    const char *file; /* as it is called in what is printed */
+    sft_import_report *report;
+    sft_finding own;
+    uint32_t verdict;
+} result;
+
+static size_t finding_count(const scanning *s, const result *r) {
+    return r->report != NULL ? s->api->report_count(r->report) : 1;
+}
+
+static const sft_finding *finding_at(const scanning *s, const result *r, size_t i) {
+    return r->report != NULL ? s->api->report_at(r->report, i) : &r->own;
+}
+
+static uint32_t format_of(const scanning *s, const result *r) {
+    return r->report != NULL ? s->api->report_format(r->report) : (uint32_t)SFT_IMPORT_UNKNOWN;
+}
 
 static const char *verdict_word(uint32_t verdict) {
     return verdict == SFT_SCAN_DANGEROUS ? "dangerous"
@@ -31,21 +54,21 @@ static const char *kind_word(uint32_t kind) {
 
 /* ---------------------------------------------------------------- three ways to say it */
 
-static void put_text(scanning *s, const char *operand, const sft_import_report *report) {
+static void put_text(scanning *s, const result *r) {
     cli *c = s->c;
-    const uint32_t verdict = s->api->report_verdict(report);
+    const uint32_t verdict = r->verdict;
     const char *color = verdict == SFT_SCAN_DANGEROUS ? CLI_RED
                         : verdict == SFT_SCAN_UNKNOWN ? CLI_YELLOW
                                                       : CLI_GREEN;
 
-    cli_put_escaped(&c->out, operand, strlen(operand));
+    cli_put_escaped(&c->out, r->file, strlen(r->file));
     cli_puts(&c->out, ": ");
     cli_puts(&c->out, c->color ? color : "");
     cli_puts(&c->out, verdict_word(verdict));
     cli_puts(&c->out, c->color ? CLI_NORMAL : "");
-    cli_printf(&c->out, " (%s)\n", s->api->format_title(s->api->report_format(report)));
-    for (size_t i = 0; i < s->api->report_count(report); i++) {
-        const sft_finding *f = s->api->report_at(report, i);
+    cli_printf(&c->out, " (%s)\n", s->api->format_title(format_of(s, r)));
+    for (size_t i = 0; i < finding_count(s, r); i++) {
+        const sft_finding *f = finding_at(s, r, i);
         const bool quiet = f->kind == SFT_FINDING_NOTE || f->kind == SFT_FINDING_LEFT_OUT ||
                            f->verdict == SFT_SCAN_HARMLESS;
         if (quiet && !c->verbose && f->kind != SFT_FINDING_BROKEN) {
@@ -76,7 +99,7 @@ static void put_offset(cli_json *j, uint64_t offset) {
     }
 }
 
-static void put_json(scanning *s, const char *operand, const sft_import_report *report) {
+static void put_json(scanning *s, const result *r) {
     cli_json j;
 
     cli_json_init(&j, &s->c->out);
@@ -84,15 +107,15 @@ static void put_json(scanning *s, const char *operand, const sft_import_report *
     cli_json_key(&j, "schema");
     cli_json_u64(&j, 1);
     cli_json_key(&j, "file");
-    cli_json_string(&j, operand);
+    cli_json_string(&j, r->file);
     cli_json_key(&j, "format");
-    cli_json_string(&j, s->api->format_name(s->api->report_format(report)));
+    cli_json_string(&j, s->api->format_name(format_of(s, r)));
     cli_json_key(&j, "verdict");
-    cli_json_string(&j, verdict_word(s->api->report_verdict(report)));
+    cli_json_string(&j, verdict_word(r->verdict));
     cli_json_key(&j, "findings");
     cli_json_open(&j, '[');
-    for (size_t i = 0; i < s->api->report_count(report); i++) {
-        const sft_finding *f = s->api->report_at(report, i);
+    for (size_t i = 0; i < finding_count(s, r); i++) {
+        const sft_finding *f = finding_at(s, r, i);
         cli_json_open(&j, '{');
         cli_json_key(&j, "kind");
         cli_json_string(&j, kind_word(f->kind));
@@ -190,11 +213,11 @@ static void sarif_place(cli_json *j, const char *operand, const sft_finding *f) 
     cli_json_close(j, ']');
 }
 
-static void put_sarif(scanning *s, const char *operand, const sft_import_report *report) {
+static void put_sarif(scanning *s, const result *r) {
     cli_json *j = &s->json;
 
-    for (size_t i = 0; i < s->api->report_count(report); i++) {
-        const sft_finding *f = s->api->report_at(report, i);
+    for (size_t i = 0; i < finding_count(s, r); i++) {
+        const sft_finding *f = finding_at(s, r, i);
         cli_json_open(j, '{');
         cli_json_key(j, "ruleId");
         cli_json_string(j, f->rule);
@@ -203,7 +226,7 @@ static void put_sarif(scanning *s, const char *operand, const sft_import_report 
                            : f->verdict == SFT_SCAN_UNKNOWN ? "warning"
                                                             : "note");
         sarif_message(j, f);
-        sarif_place(j, operand, f);
+        sarif_place(j, r->file, f);
         cli_json_close(j, '}');
     }
 }
@@ -221,36 +244,129 @@ static sft_status scan(scanning *s, const char *operand, const sft_import_option
     return status == SFT_OK ? s->api->scan_source(report, source, options, err) : status;
 }
 
-static void scan_one(scanning *s, const char *operand) {
-    sft_import_report *report;
+static void put(scanning *s, const result *r) {
+    if (s->sarif) {
+        put_sarif(s, r);
+    } else if (s->c->json) {
+        put_json(s, r);
+    } else {
+        put_text(s, r);
+    }
+    if (r->verdict == SFT_SCAN_DANGEROUS ||
+        (r->verdict == SFT_SCAN_UNKNOWN && cli_flag(s->c, "strict"))) {
+        cli_answer(s->c, CLI_NO);
+    }
+    s->api->report_free(r->report);
+}
+
+/* False: the failure was told. */
+static bool scan_file(scanning *s, const char *operand, result *r) {
     sft_import_options options;
     sft_limits limits;
     sft_error err;
 
+    memset(r, 0, sizeof *r);
+    r->file = operand;
     cli_import_options(s->c, &options, &limits);
     options.flags |=
         SFT_IMPORT_ALLOW_OPAQUE | (cli_flag(s->c, "checksums") ? SFT_IMPORT_CHECKSUMS : 0);
-    if (scan(s, operand, &options, &report, &err) != SFT_OK) {
+    if (scan(s, operand, &options, &r->report, &err) != SFT_OK) {
         cli_fail_plainly(s->c, operand, &err);
+        return false;
+    }
+    r->verdict = s->api->report_verdict(r->report);
+    return true;
+}
+
+/* ---------------------------------------------------------------- directories */
+
+static void own_result(result *r, const cli_scan_file *file) {
+    memset(r, 0, sizeof *r);
+    r->file = file->path;
+    r->verdict = file->harmless ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
+    r->own.kind = file->harmless ? SFT_FINDING_NOTE : SFT_FINDING_CONTAINER;
+    r->own.verdict = r->verdict;
+    r->own.subject = "";
+    r->own.rule = file->rule;
+    r->own.message = file->why;
+    r->own.offset = SFT_NO_OFFSET;
+    r->own.count = 1;
+}
+
+/* A directory without a file gives no reason to call it harmless. */
+static void put_summary(scanning *s, const char *directory, const size_t count[3], size_t failed) {
+    cli *c = s->c;
+    const size_t all = count[0] + count[1] + count[2] + failed;
+    const uint32_t worst = count[SFT_SCAN_DANGEROUS] != 0                ? SFT_SCAN_DANGEROUS
+                           : count[SFT_SCAN_HARMLESS] == all && all != 0 ? SFT_SCAN_HARMLESS
+                                                                         : SFT_SCAN_UNKNOWN;
+    if (all == 0) {
+        cli_answer(c, CLI_NO);
+    }
+    if (s->sarif || c->json) {
         return;
     }
-    const uint32_t verdict = s->api->report_verdict(report);
-    if (cli_flag(s->c, "sarif")) {
-        put_sarif(s, operand, report);
-    } else if (s->c->json) {
-        put_json(s, operand, report);
-    } else {
-        put_text(s, operand, report);
+    cli_put_escaped(&c->out, directory, strlen(directory));
+    cli_printf(&c->out, ": %s: %zu %s: %zu harmless, %zu unknown, %zu dangerous",
+               verdict_word(worst), all, all == 1 ? "file" : "files", count[0], count[1], count[2]);
+    if (failed != 0) {
+        cli_printf(&c->out, ", %zu not read", failed);
     }
-    if (verdict == SFT_SCAN_DANGEROUS ||
-        (verdict == SFT_SCAN_UNKNOWN && cli_flag(s->c, "strict"))) {
-        cli_answer(s->c, CLI_NO);
+    cli_puts(&c->out, "\n");
+}
+
+/* The harmless ones at once, in the order of their paths; the others behind them, the worst last.
+ */
+static void scan_directory(scanning *s, const char *directory) {
+    size_t count[3] = {0, 0, 0};
+    size_t failed = 0;
+    size_t held = 0;
+    cli_scan_list list;
+
+    if (!cli_scan_list_read(s->c, directory, &list)) {
+        cli_scan_list_free(&list);
+        return;
     }
-    s->api->report_free(report);
+    result *results = cli_alloc(list.count != 0 ? list.count : 1, sizeof *results);
+    for (size_t i = 0; i < list.count && !cli_stopped(s->c); i++) {
+        result r;
+        if (list.files[i].why != NULL) {
+            own_result(&r, &list.files[i]);
+        } else if (!scan_file(s, list.files[i].path, &r)) {
+            failed++;
+            continue;
+        }
+        count[r.verdict]++;
+        if (r.verdict == SFT_SCAN_HARMLESS) {
+            put(s, &r);
+        } else {
+            results[held++] = r;
+        }
+    }
+    for (uint32_t verdict = SFT_SCAN_UNKNOWN; verdict <= SFT_SCAN_DANGEROUS; verdict++) {
+        for (size_t i = 0; i < held; i++) {
+            if (results[i].verdict == verdict) {
+                put(s, &results[i]);
+            }
+        }
+    }
+    put_summary(s, directory, count, failed);
+    free(results);
+    cli_scan_list_free(&list);
+}
+
+static void scan_one(scanning *s, const char *operand) {
+    result r;
+
+    if (!cli_is_url(operand) && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+        scan_directory(s, operand);
+    } else if (scan_file(s, operand, &r)) {
+        put(s, &r);
+    }
 }
 
 static void run(cli *c) {
-    scanning s = {.c = c};
+    scanning s = {.c = c, .sarif = cli_flag(c, "sarif")};
     sft_error err;
 
     s.api = cli_wing_get(CLI_WING_IMPORT, &err);
@@ -258,13 +374,13 @@ static void run(cli *c) {
         cli_fail_plainly(c, NULL, &err);
         return;
     }
-    if (cli_flag(c, "sarif")) {
+    if (s.sarif) {
         sarif_begin(&s);
     }
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
         scan_one(&s, c->operands[i]);
     }
-    if (cli_flag(c, "sarif")) {
+    if (s.sarif) {
         sarif_end(&s);
     }
 }
@@ -285,12 +401,15 @@ const cli_command cli_cmd_scan = {
         "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
         "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
         "likewise. Of a URL only what is looked at is fetched. "
+        "Of a directory every file beneath it is read, hidden ones too, each with a verdict of its "
+        "own; links out of it are named and not followed, but for those of Hugging Face's cache. "
         "-v lists the harmless too. Conversion and the other commands read files by the "
         "same code, so nothing looks different to them.\n\n"
         "The exit status is 1 if a file is dangerous, with --strict also if one is unknown. --json "
         "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
         "subject, message, offset, count).",
     .examples = "safetensors scan pytorch_model.bin # before anything else opens it\n"
+                "safetensors scan ./model # every file of a directory\n"
                 "safetensors scan --sarif *.pt > scan.sarif",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE,

@@ -216,6 +216,15 @@ bool cli_sys_same_file(const char *a, const char *b) {
            sa.st_ino == sb.st_ino;
 }
 
+bool cli_sys_is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+char *cli_sys_real(const char *path) {
+    return realpath(path, NULL);
+}
+
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
     DIR *dir = opendir(folder);
     int error = 0;

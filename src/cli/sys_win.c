@@ -225,6 +225,37 @@ bool cli_sys_same_file(const char *a, const char *b) {
            ia.nFileIndexHigh == ib.nFileIndexHigh && ia.nFileIndexLow == ib.nFileIndexLow;
 }
 
+bool cli_sys_is_link(const char *path) {
+    wchar_t *wide = to_wide(path);
+    const DWORD bits = wide != NULL ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    free(wide);
+    return bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+}
+
+char *cli_sys_real(const char *path) {
+    wchar_t *wide = to_wide(path);
+    char *real = NULL;
+    const HANDLE h = wide == NULL
+                         ? INVALID_HANDLE_VALUE
+                         : CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                                       NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    free(wide);
+    if (h == INVALID_HANDLE_VALUE) {
+        return NULL;
+    }
+    const DWORD n = GetFinalPathNameByHandleW(h, NULL, 0, 0);
+    wchar_t *found = n != 0 ? malloc(((size_t)n + 1) * sizeof *found) : NULL;
+    if (found != NULL && GetFinalPathNameByHandleW(h, found, n + 1, 0) <= n) {
+        real = to_utf8(found);
+    }
+    free(found);
+    (void)CloseHandle(h);
+    for (char *p = real; p != NULL && *p != '\0'; p++) {
+        *p = *p == '\\' ? '/' : *p;
+    }
+    return real;
+}
+
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
     const size_t size = strlen(folder) + 3;
     char *pattern = malloc(size);
