@@ -57,6 +57,8 @@ if scripts/venv.sh tests/import/requirements-torch-family.txt build/venv-import-
 else
     failed=$((failed + 1))
 fi
+run python3 tests/peers/scanner_corpora.py --tool "$tool"
+run python3 tests/peers/scan_holdout.py --tool "$tool"
 python=$PWD/build/venv-import-mindspore/bin/python
 if [ -x "$python" ]; then
     run "$python" tests/import/mindspore_oracle.py --tool "$tool"
