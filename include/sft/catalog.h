@@ -65,12 +65,13 @@ typedef struct sft_file {
 } sft_file;
 
 typedef enum sft_problem_kind {
-    SFT_PROBLEM_ORPHAN_FILE = 1,    /* a weight file beside the index that the index does not name */
-    SFT_PROBLEM_ORPHAN_TENSOR = 2,  /* in a shard, but not in the index; left out of the catalog */
-    SFT_PROBLEM_MISSING_FILE = 3,   /* named by the index, not there */
-    SFT_PROBLEM_MISSING_TENSOR = 4, /* named by the index, in no shard */
-    SFT_PROBLEM_OTHER_SHARD = 5,    /* the index names one shard, the tensor lies in another */
-    SFT_PROBLEM_TOTAL_SIZE = 6      /* the index's metadata.total_size is not the sum of the tensors */
+    SFT_PROBLEM_ORPHAN_FILE = 1,   /* a weight file beside the index that the index does not name */
+    SFT_PROBLEM_ORPHAN_TENSOR = 2, /* in a shard, but not in the index; left out of the catalog */
+    SFT_PROBLEM_MISSING_FILE = 3,  /* named by the index, not there */
+    SFT_PROBLEM_MISSING_TENSOR =
+        4, /* named by the index, in no shard; or not whole in the files of many ranks */
+    SFT_PROBLEM_OTHER_SHARD = 5, /* the index names one shard, the tensor lies in another */
+    SFT_PROBLEM_TOTAL_SIZE = 6   /* the index's metadata.total_size is not the sum of the tensors */
 } sft_problem_kind;
 
 /* What an index and its folder disagree about. */

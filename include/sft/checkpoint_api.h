@@ -107,6 +107,12 @@ typedef struct sft_checkpoint_api {
     void (*dedupe_total)(const sft_dedupe *, uint64_t *, uint64_t *);
     sft_status (*dedupe_compare)(const sft_dedupe *, const sft_pool *, const sft_control *, uint64_t *,
                                  sft_error *);
+    /* sft/checkpoint_open.h */
+    const char *(*checkpoint_absent)(const sft_checkpoint *);
+    /* sft/layout_set.h */
+    sft_status (*layout_set_fit)(const sft_layout_set *, const sft_catalog *, sft_layout_fit *,
+                                 sft_error *);
+    void (*layout_set_trim)(sft_layout_set *, const sft_catalog *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

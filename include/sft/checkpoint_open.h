@@ -31,7 +31,8 @@ extern "C" {
     X(SFT_CHECKPOINT_RANKS, 2, "rank-folders", "one folder for each rank")                         \
     X(SFT_CHECKPOINT_DCP, 3, "dcp-safetensors", "PyTorch distributed checkpoint in safetensors")   \
     X(SFT_CHECKPOINT_MINDFORMERS, 4, "mindformers", "MindFormers checkpoint 2.0")                  \
-    X(SFT_CHECKPOINT_TOPOLOGY, 5, "topology", "files that a topology.json describes")
+    X(SFT_CHECKPOINT_TOPOLOGY, 5, "topology", "files that a topology.json describes")              \
+    X(SFT_CHECKPOINT_STEPS, 6, "steps", "a file for each step")
 
 typedef enum sft_checkpoint_kind {
 #define SFT_CHECKPOINT_ENUM(name, number, word, title) name = number,
@@ -46,7 +47,7 @@ SFT_API const char *sft_checkpoint_kind_title(uint32_t kind);
 
 /* What the folder is (or a param_name_map.json, metadata.json or topology.json in one). NONE is no
  * error: plain models, also Hugging Face's with an index, are for sft_catalog_open. Cost: a
- * listing, and at most one header.
+ * listing, and at most two headers.
  */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_detect(const char *path, uint32_t *kind,
                                                         sft_error *err);
@@ -66,14 +67,23 @@ typedef struct sft_checkpoint_options {
                          the newest, which must be of one step on all ranks */
     sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED */
     void *other_ctx;
+    uint32_t flags; /* SFT_CHECKPOINT_PARTIAL */
+    uint32_t reserved;
 } sft_checkpoint_options;
+
+/* Tensors that no files hold in full are left out of the whole, and are problems of its catalog
+ * (SFT_PROBLEM_MISSING_TENSOR, not fatal), instead of being SFT_E_HOLE. */
+#define SFT_CHECKPOINT_PARTIAL 1u
 
 typedef struct sft_checkpoint sft_checkpoint;
 
-/* Opens every rank's file. SFT_E_FORMAT: nothing of the above. SFT_E_MISMATCH: ranks of different
- * steps. SFT_E_PATH: a description names a file outside its folder. SFT_E_SHARD_MISSING,
+/* Opens every rank's file. SFT_E_FORMAT: nothing of the above. SFT_E_HOLE: a tensor that the layout
+ * or the description names and that none of the ranks it gives it to holds. SFT_E_MISMATCH: ranks
+ * of different steps; a rank that the layout does not have; a layout none of whose entries fits a
+ * tensor. SFT_E_PATH: a description names a file outside its folder. SFT_E_SHARD_MISSING,
  * SFT_E_SHARD_DISAGREES: description and files disagree; a file that is missing altogether is no
- * fault where replicas stand in. Cost: one read of each header. */
+ * fault where replicas stand in. Names that begin with accu_grads are not asked for: MindSpore
+ * leaves them out of its checkpoints. Cost: one read of each header. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
                                                       const sft_checkpoint_options *options,
                                                       sft_error *err);
@@ -91,6 +101,10 @@ SFT_API sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *
 SFT_API const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *checkpoint);
 /* Where the layout came from: a path, or "" (told by the files themselves, or given). */
 SFT_API const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint);
+
+/* The ranks that the layout names and that have no file, "1, 4-7", or "". With a checkpoint that
+ * opens, what they held lies on others, too; or is left out, where that was asked for. */
+SFT_API const char *sft_checkpoint_absent(const sft_checkpoint *checkpoint);
 
 /* The whole: every tensor in one piece, as sft_checkpoint_join has it. Borrows from the checkpoint.
  */
@@ -128,9 +142,11 @@ typedef struct sft_resume_step {
 } sft_resume_step;
 
 /* Looks for the newest step that is complete over all ranks: MindSpore's rank folders
- * (NAME-EPOCH_STEP files, and what meta.json says of each rank's last one), Hugging Face's
+ * (NAME-EPOCH_STEP files, and what meta.json says of each rank's last one) or such files alone,
+ * Hugging Face's
  * checkpoint-N, MindFormers' iteration_N with its tracker, and other folders that end in a number
- * (PyTorch DCP). Older steps than the one found are not looked into. options: as above.
+ * (PyTorch DCP). Older steps than the one found are not looked into. options: as above, without
+ * step and flags.
  * SFT_E_FORMAT: nothing of the kind. */
 SFT_API SFT_MUST_CHECK sft_status sft_resume_find(sft_resume **out, const char *path,
                                                   const sft_checkpoint_options *options,

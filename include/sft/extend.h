@@ -131,6 +131,11 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder, c
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_alias(sft_builder *builder, const char *name,
                                                         size_t name_len, const char *of, size_t of_len,
                                                         sft_error *err);
+/* What the catalog is to tell of beside its tensors: kind (sft_problem_kind), what it is about, and
+ * one printable sentence; both are copied. Not fatal. */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind,
+                                                          const char *subject, size_t subject_len,
+                                                          const char *message, sft_error *err);
 /* Makes the catalog; the builder is left empty, free it. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder,
                                                      sft_error *err);

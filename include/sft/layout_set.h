@@ -111,6 +111,26 @@ SFT_API size_t sft_layout_set_count(const sft_layout_set *set);
 SFT_API SFT_MUST_CHECK sft_status sft_layout_set_at(const sft_layout_set *set, size_t index,
                                                     sft_layout_entry *entry, sft_error *err);
 
+/* How a set and a model go together, by names. */
+typedef struct sft_layout_fit {
+    size_t struct_size;
+    uint64_t entries;
+    uint64_t entries_unmatched; /* entries that no tensor belongs to */
+    uint64_t tensors;
+    uint64_t tensors_unmatched; /* tensors that no entry names: whole on every rank */
+    uint64_t bytes_unmatched;   /* of these */
+} sft_layout_fit;
+
+/* Counts them; fit may be NULL. SFT_E_MISMATCH, with the nearest names: no entry fits any tensor,
+ * so that the layout is probably another model's; the counts are filled in all the same. Cost:
+ * O(tensors * patterns). */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_fit(const sft_layout_set *set,
+                                                     const sft_catalog *catalog,
+                                                     sft_layout_fit *fit, sft_error *err);
+/* Entries of names that the catalog does not have will not be written: a layout beside files
+ * promises what they hold. */
+SFT_API void sft_layout_set_trim(sft_layout_set *set, const sft_catalog *catalog);
+
 /* The set in our own JSON form, whatever it was read from. Writes at most `capacity` bytes to
  * `data` (may be NULL) and its full length to *size: call twice. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_set_write(const sft_layout_set *set, void *data,

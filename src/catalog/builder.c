@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "catalog/catalog.h"
+#include "catalog/model.h"
 
 typedef struct metadata_note {
     sft_metadata_entry entry; /* in the arena */
@@ -536,6 +537,18 @@ static bool place_metadata(sft_builder *b) {
         sft__file_index(c, &c->files[f]);
     }
     return true;
+}
+
+sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const char *subject,
+                                   size_t subject_len, const char *message, sft_error *err) {
+    SFT_TRY(usable(builder, err));
+    if (subject == NULL || message == NULL) {
+        return sft__fail(err, SFT_E_ARG, "a problem needs a subject and a message");
+    }
+    const char *const kept = sft__arena_copy(&builder->catalog->arena, subject, subject_len);
+    return kept == NULL ? arena_failed(builder, subject_len, err)
+                        : sft__problem_add(builder->catalog, (sft_problem_kind)kind, false, kept,
+                                           subject_len, err, "%s", message);
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {

@@ -68,6 +68,9 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .dedupe_order = sft_dedupe_order,
         .dedupe_total = sft_dedupe_total,
         .dedupe_compare = sft_dedupe_compare,
+        .checkpoint_absent = sft_checkpoint_absent,
+        .layout_set_fit = sft_layout_set_fit,
+        .layout_set_trim = sft_layout_set_trim,
     };
     return &api;
 }

@@ -79,7 +79,16 @@ typedef struct sft__join {
     size_t count;
     sft_layout_find find;
     void *ctx;
+    const struct sft__space_gap *gaps; /* tensors that nobody holds: problems of the result */
+    size_t gap_count;
+    bool partial; /* what is not whole is left out, and a problem too */
 } sft__join;
+/* open/metadata.c: what all files that have a key agree on, without keys that speak of one file. */
+sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count,
+                              sft_error *err);
+/* crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION. */
+bool sft__speaks_of_one_file(const char *key, size_t len);
+
 sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,
                                         const sft_open_options *options, sft_source *keeper,
                                         sft_error *err);

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/strmap.h"
 #include "checkpoint/assembly.h"
+#include "checkpoint/space.h"
 #include "checkpoint/tiling.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 #define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
@@ -27,6 +29,7 @@ typedef struct group {
 } group;
 
 typedef struct joining {
+    const sft__join *what;
     sft__assembly assembly;
     const sft_allocator *allocator;
     const sft_rank_part *parts;
@@ -310,6 +313,15 @@ static sft_status find_groups(joining *j, const subject *s, size_t first) {
 
 /* ---------------------------------------------------------------- what nobody has */
 
+static bool has_file(const joining *j, uint64_t rank) {
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->parts[i].rank == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is the part empty? Then nobody needs to have it. Otherwise says which box is missing. */
 static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
@@ -323,8 +335,8 @@ static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
     SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
     sft__box_describe(box, sizeof box, start, count, s->dims);
     return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                            "no file holds the box %s, which is rank %llu's", box,
-                            (unsigned long long)rank);
+                            "no file holds the box %s, which is rank %llu's%s", box,
+                            (unsigned long long)rank, has_file(j, rank) ? "" : " (it has no file)");
 }
 
 static sft_status check_boxes(const joining *j, const subject *s) {
@@ -586,52 +598,6 @@ static sft_status take_name(joining *j, const joined_name *n) {
     return s.layout == NULL ? take_whole(j, s.like, n->first) : take_cut(j, &s, n->first);
 }
 
-/* ---------------------------------------------------------------- metadata */
-
-static bool speaks_of_one_file(const char *key, size_t len) {
-    static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
-                                       "DCP_VERSION"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Is it the first file that has the key, and do the others that have it agree? */
-static bool agreed(const joining *j, size_t part, const sft_metadata_entry *e) {
-    for (size_t i = 0; i < j->count; i++) {
-        size_t len;
-        const char *const value =
-            sft_catalog_file_count(j->parts[i].catalog) == 0
-                ? NULL
-                : sft_catalog_metadata_find(j->parts[i].catalog, 0, e->key, e->key_len, &len);
-        if (value == NULL) {
-            continue;
-        }
-        if (i < part || len != e->value_len || memcmp(value, e->value, len) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static sft_status take_metadata(joining *j) {
-    for (size_t i = 0; i < j->count; i++) {
-        const sft_catalog *const c = j->parts[i].catalog;
-        const size_t count = sft_catalog_file_count(c) == 0 ? 0 : sft_catalog_metadata_count(c, 0);
-        for (size_t k = 0; k < count; k++) {
-            sft_metadata_entry e;
-            SFT_TRY(sft_catalog_metadata_at(c, 0, k, &e.key, &e.key_len, &e.value, &e.value_len));
-            if (!speaks_of_one_file(e.key, e.key_len) && agreed(j, i, &e)) {
-                SFT_TRY(sft_builder_add_metadata(j->assembly.builder, 0, &e, j->err));
-            }
-        }
-    }
-    return SFT_OK;
-}
-
 /* ---------------------------------------------------------------- all of it */
 
 static sft_status prepare(joining *j, const sft_open_options *options) {
@@ -650,12 +616,67 @@ static sft_status prepare(joining *j, const sft_open_options *options) {
     return collect_names(j);
 }
 
+static sft_status add_problem(joining *j, const char *name, size_t len, const char *why) {
+    char shown[160];
+    char text[600];
+    (void)sft_escape(shown, sizeof shown, name, len < 64 ? len : 64);
+    (void)snprintf(text, sizeof text, "tensor \"%s%s\" is left out: %s", shown,
+                   len < 64 ? "" : "...", why);
+    return sft_builder_add_problem(j->assembly.builder, SFT_PROBLEM_MISSING_TENSOR, name, len, text,
+                                   j->err);
+}
+
+static sft_status pass_on(sft_error *err, const sft_error *why) {
+    if (err != NULL) {
+        *err = *why;
+    }
+    return (sft_status)why->status;
+}
+
+/* A tensor that is not whole does not end the search: how many there are is told, too. */
+static sft_status take_names(joining *j) {
+    sft_error *const err = j->err;
+    uint64_t holes = 0;
+    sft_error first, why;
+    memset(&first, 0, sizeof first);
+    for (size_t i = 0; i < j->name_count; i++) {
+        memset(&why, 0, sizeof why);
+        j->err = &why;
+        j->assembly.err = &why;
+        const sft_status status = take_name(j, &j->names[i]);
+        j->err = err;
+        j->assembly.err = err;
+        const bool unknown = status == SFT_E_SHAPE && j->what->partial; /* a part would tell it */
+        if (status != SFT_OK && status != SFT_E_HOLE && !unknown) {
+            return pass_on(err, &why);
+        }
+        if (status != SFT_OK) {
+            first = holes++ == 0 ? why : first;
+            j->assembly.list.count = 0;
+            j->assembly.list.number_count = 0;
+        }
+        if (status != SFT_OK && j->what->partial) {
+            SFT_TRY(add_problem(j, j->names[i].name, j->names[i].len, why.message));
+        }
+    }
+    if (holes > 1 && !j->what->partial) {
+        const size_t used = strlen(first.message);
+        (void)snprintf(first.message + used, sizeof first.message - used,
+                       "; %llu more tensor%s not whole", (unsigned long long)(holes - 1),
+                       holes == 2 ? " is" : "s are");
+    }
+    return holes == 0 || j->what->partial ? SFT_OK : pass_on(err, &first);
+}
+
 static sft_status run(joining *j, const sft_open_options *options) {
     SFT_TRY(prepare(j, options));
-    for (size_t i = 0; i < j->name_count; i++) {
-        SFT_TRY(take_name(j, &j->names[i]));
+    SFT_TRY(take_names(j));
+    for (size_t i = 0; i < j->what->gap_count; i++) {
+        const sft__space_gap *const gap = &j->what->gaps[i];
+        SFT_TRY(add_problem(j, gap->name, gap->len, gap->why));
     }
-    return j->name_count == 0 ? SFT_OK : take_metadata(j);
+    return j->name_count == 0 ? SFT_OK
+                              : sft__join_metadata(j->assembly.builder, j->parts, j->count, j->err);
 }
 
 sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,
@@ -671,6 +692,7 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what
     }
     memset(&j, 0, sizeof j);
     j.allocator = sft__allocator(options != NULL ? options->allocator : NULL);
+    j.what = what;
     j.parts = what->parts;
     j.count = count;
     j.find = what->find;
@@ -702,6 +724,6 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what
 sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
                                sft_layout_find find, void *ctx, const sft_open_options *options,
                                sft_error *err) {
-    const sft__join what = {parts, count, find, ctx};
+    const sft__join what = {parts, count, find, ctx, NULL, 0, false};
     return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
 }

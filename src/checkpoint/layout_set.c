@@ -447,8 +447,7 @@ static bool is_bias(const sft_tensor *t) {
            (t->name_len == n || t->name[t->name_len - n - 1] == '.');
 }
 
-/* The entry's layout for this tensor; NULL: none for so many dimensions. */
-static const sft_layout *layout_of(const sft__lset_entry *e, const sft_tensor *t) {
+const sft_layout *sft__lset_layout(const sft__lset_entry *e, const sft_tensor *t) {
     if (e->kind < SFT__LSET_PLACEMENTS) {
         return e->layout_count != 0 ? e->layouts[0] : NULL;
     }
@@ -462,7 +461,7 @@ static const sft_layout *layout_of(const sft__lset_entry *e, const sft_tensor *t
  * further. */
 static bool consider(const sft__lset_entry *e, const sft_tensor *t, uint64_t rank,
                      const sft__lset_entry **best) {
-    const sft_layout *const layout = layout_of(e, t);
+    const sft_layout *const layout = sft__lset_layout(e, t);
     if (e->kind == SFT__LSET_WHOLE || (layout != NULL && sft_layout_holds(layout, rank))) {
         *best = e;
         return true;
@@ -473,8 +472,8 @@ static bool consider(const sft__lset_entry *e, const sft_tensor *t, uint64_t ran
     return false;
 }
 
-static const sft__lset_entry *find_entry(const sft_layout_set *set, const sft_tensor *t,
-                                         uint64_t rank) {
+const sft__lset_entry *sft__lset_entry_of(const sft_layout_set *set, const sft_tensor *t,
+                                          uint64_t rank) {
     const sft__lset_entry *best = NULL;
     size_t at = sft__strmap_find(&set->map, t->name, t->name_len);
     if (at != SFT__STRMAP_NONE) {
@@ -566,11 +565,11 @@ sft_status sft_layout_set_find_part(void *set_pointer, const sft_tensor *tensor,
     if (set->ms != NULL) {
         return sft_ms_layouts_find_part(set->ms, tensor, rank, layout, shape, dims, err);
     }
-    const sft__lset_entry *const e = find_entry(set, tensor, rank);
+    const sft__lset_entry *const e = sft__lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
     }
-    const sft_layout *const found = layout_of(e, tensor);
+    const sft_layout *const found = sft__lset_layout(e, tensor);
     const uint64_t *const known = known_shape(set, e, tensor, &known_dims);
     const bool flat = found != NULL && sft_layout_is_flat(found);
     if (found == NULL || (!flat && sft_layout_dims(found) != tensor->rank) ||
@@ -599,11 +598,11 @@ sft_status sft_layout_set_find_whole(void *set_pointer, const sft_tensor *tensor
     if (set->ms != NULL) {
         return sft_ms_layouts_find_whole(set->ms, tensor, rank, layout, shape, dims, err);
     }
-    const sft__lset_entry *const e = find_entry(set, tensor, rank);
+    const sft__lset_entry *const e = sft__lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
     }
-    const sft_layout *const found = layout_of(e, tensor);
+    const sft_layout *const found = sft__lset_layout(e, tensor);
     if (found == NULL || (!sft_layout_is_flat(found) && sft_layout_dims(found) != tensor->rank)) {
         return no_layout(e, tensor, err);
     }

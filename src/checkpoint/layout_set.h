@@ -53,6 +53,7 @@ typedef struct sft__lset_entry {
     sft_layout **layouts;  /* one, or two sets of SFT__LSET_DIMS for texts (weights, then biases) */
     size_t layout_count;
     const char *cut_text;
+    bool trimmed; /* not to be written */
 } sft__lset_entry;
 
 /* A full shape that was learnt. */
@@ -122,6 +123,29 @@ sft_status sft__lset_numbers(sft_layout_set *set, const sft__jnode *list, const 
 bool sft__lset_glob(const char *pattern, const char *name, size_t len);
 bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len,
                       bool parent);
+
+/* The entry that the tensor belongs to on this rank, else one of other ranks; NULL: no entry names
+ * it. */
+const sft__lset_entry *sft__lset_entry_of(const sft_layout_set *set, const sft_tensor *t,
+                                          uint64_t rank);
+/* The entry's layout for this tensor; NULL: none for so many dimensions. */
+const sft_layout *sft__lset_layout(const sft__lset_entry *e, const sft_tensor *t);
+
+/* layouts/fit.c. Entry number `at` of an exact name and its namesakes: do they give the rank a part
+ * of the tensor? And all their ranks, mesh by mesh; false: they are too many. */
+bool sft__lset_gives(const sft_layout_set *set, size_t at, const sft_tensor *t, uint64_t rank);
+typedef void (*sft__lset_rank_visit)(void *ctx, uint64_t rank);
+bool sft__lset_each_rank(const sft_layout_set *set, size_t at, sft__lset_rank_visit visit,
+                         void *ctx);
+/* "0-3, 8", at most six runs. Begin with zeros and sft__buf_init of the text. */
+typedef struct sft__lset_runs {
+    sft__buf text;
+    uint64_t first;
+    uint64_t last;
+    size_t count;
+} sft__lset_runs;
+void sft__lset_runs_add(sft__lset_runs *r, uint64_t rank);
+void sft__lset_runs_end(sft__lset_runs *r);
 
 /* checkpoint/folder_posix.c, folder_win.c: names of the entries of a folder, in no order. */
 typedef sft_status (*sft__ck_visit)(void *ctx, const char *name, size_t len, sft_error *err);

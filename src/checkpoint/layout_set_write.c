@@ -180,11 +180,15 @@ static void put_all(sft__buf *b, const sft_layout_set *set) {
     sft__buf_text(b, "{\n  \"format\": \"safetensors-layout\",\n  \"version\": 1,\n");
     put_meshes(b, set);
     sft__buf_text(b, "  \"tensors\": [");
+    bool any = false;
     for (size_t i = 0; i < set->count; i++) {
-        sft__buf_text(b, i == 0 ? "\n    " : ",\n    ");
-        put_entry(b, set, &set->entries[i]);
+        if (!set->entries[i].trimmed) {
+            sft__buf_text(b, any ? ",\n    " : "\n    ");
+            put_entry(b, set, &set->entries[i]);
+            any = true;
+        }
     }
-    sft__buf_text(b, set->count == 0 ? "]\n}\n" : "\n  ]\n}\n");
+    sft__buf_text(b, any ? "\n  ]\n}\n" : "]\n}\n");
 }
 
 sft_status sft_layout_set_write(const sft_layout_set *set, void *data, size_t capacity,

@@ -121,7 +121,11 @@ static sft_status compare_name(comparing *k, const sft_tensor *t, size_t i) {
 sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_control *control,
                                  uint64_t *compared, sft_error *err) {
     comparing k;
-    sft_status status = SFT_OK;
+    sft_catalog *whole;
+    /* What is missing has no replicas to differ. */
+    sft_status status = sft_checkpoint_join_ranks(&whole, checkpoint, &checkpoint->open, err);
+    sft_catalog_close(whole);
+    SFT_TRY(status);
     memset(&k, 0, sizeof k);
     k.c = checkpoint;
     k.control = control;

@@ -19,6 +19,7 @@ struct sft_resume {
     size_t chosen; /* shown - 1, or SIZE_MAX */
     const sft_checkpoint_options *options;
     bool ranks;       /* folders of ranks, each with files of all steps */
+    bool flat;        /* a file for each step */
     uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
 };
 
@@ -67,8 +68,10 @@ static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, ui
         sft__jtree_int(sft__jtree_get(root, "last_epoch"), &e) &&
         sft__jtree_int(sft__jtree_get(root, "last_step"), &s) && e >= 0 && s >= 0;
     sft__space_text_reset(&text);
-    *epoch = (uint64_t)e;
-    *step = (uint64_t)s;
+    if (ok) {
+        *epoch = (uint64_t)e;
+        *step = (uint64_t)s;
+    }
     return ok;
 }
 
@@ -116,11 +119,9 @@ static sft_status list_ranks(sft_resume *r, const sft__space_names *folders, uin
     return SFT_OK;
 }
 
-static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, sft_error *err) {
-    uint64_t epoch = UINT64_MAX;
-    uint64_t step = UINT64_MAX;
+/* Newest first, each once; epoch, step: of meta.json. */
+static void sort_steps(sft_resume *r, uint64_t epoch, uint64_t step) {
     size_t n = 0;
-    SFT_TRY(list_ranks(r, folders, &epoch, &step, err));
     if (r->count > 1) {
         qsort(r->steps, r->count, sizeof *r->steps, newest_first);
     }
@@ -135,7 +136,30 @@ static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, 
         }
     }
     r->count = n;
+}
+
+static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, sft_error *err) {
+    uint64_t epoch = UINT64_MAX;
+    uint64_t step = UINT64_MAX;
+    SFT_TRY(list_ranks(r, folders, &epoch, &step, err));
+    sort_steps(r, epoch, step);
     return SFT_OK;
+}
+
+/* A file for each step, in the folder itself. */
+static sft_status collect_flat(sft_resume *r, sft_error *err) {
+    sft__space_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+    uint64_t epoch = UINT64_MAX;
+    uint64_t step = UINT64_MAX;
+    (void)read_meta(r->c, r->c->folder, &epoch, &step);
+    sft_status status = sft__space_list(&files, r->c->folder, err);
+    if (status == SFT_OK) {
+        status = add_files(r, &files, err);
+    }
+    sft__space_names_reset(&files);
+    r->flat = r->count != 0;
+    sort_steps(r, epoch, step);
+    return status;
 }
 
 /* ---------------------------------------------------------------- a folder for each step */
@@ -215,7 +239,8 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
     sft_catalog *whole;
     SFT_TRY(sft__options_read(&options, sizeof options, r->options,
                               SFT__UP_TO(sft_checkpoint_options, open), "options", why));
-    options.step = r->ranks ? step->name : NULL;
+    options.step = r->ranks || r->flat ? step->name : NULL;
+    options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
     const sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
     if (status == SFT_OK) {
@@ -254,7 +279,8 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
         return SFT_OK;
     }
     memset(&why, 0, sizeof why);
-    sft_status status = r->ranks ? SFT_OK : sft_checkpoint_detect(step->path, &kind, &why);
+    sft_status status =
+        r->ranks || r->flat ? SFT_OK : sft_checkpoint_detect(step->path, &kind, &why);
     if (status == SFT_OK) {
         status =
             kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, &why) : try_plain(r, step, &why);
@@ -285,6 +311,9 @@ static sft_status collect(sft_resume *r, sft_error *err) {
         status = r->ranks ? collect_ranks(r, &names, err) : collect_folders(r, &names, err);
     }
     sft__space_names_reset(&names);
+    if (status == SFT_OK && r->count == 0 && !r->ranks) {
+        status = collect_flat(r, err);
+    }
     if (status == SFT_OK && r->count == 0) {
         return sft__fail(err, SFT_E_FORMAT, "the folder holds no steps of a training job");
     }

@@ -174,6 +174,7 @@ void sft__space_names_reset(sft__space_names *names) {
 
 typedef struct sight {
     bool ranks, topology, metadata, name_map, index, weights;
+    bool stepped, unstepped; /* there are files with a step in their names, and without */
     char first[512]; /* of the weight files, in byte order */
 } sight;
 
@@ -183,7 +184,7 @@ static bool is_name(const char *name, size_t len, const char *what) {
 
 static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
     sight *const s = ctx;
-    uint64_t rank;
+    uint64_t rank, step;
     (void)err;
     s->ranks = s->ranks || sft__space_rank_of(name, len, &rank);
     s->topology = s->topology || is_name(name, len, "topology.json");
@@ -191,6 +192,12 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
                   is_name(name, len, "latest_checkpointed_iteration.txt");
     s->name_map = s->name_map || is_name(name, len, "param_name_map.json");
     s->index = s->index || sft__space_ends(name, len, ".safetensors.index.json");
+    if (name[0] != '.' &&
+        (sft__space_ends(name, len, ".safetensors") || sft__space_ends(name, len, ".ckpt"))) {
+        const bool stepped = sft__space_step_of(name, len, &rank, &step);
+        s->stepped = s->stepped || stepped;
+        s->unstepped = s->unstepped || !stepped;
+    }
     if (name[0] != '.' && len < sizeof s->first && sft__space_ends(name, len, ".safetensors") &&
         (!s->weights || strcmp(name, s->first) < 0)) {
         s->weights = true;
@@ -266,6 +273,11 @@ static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
               : s.name_map  ? SFT_CHECKPOINT_COMPLETE
               : sharded     ? SFT_CHECKPOINT_DCP
                             : SFT_CHECKPOINT_NONE;
+    if (c->kind == SFT_CHECKPOINT_NONE && s.stepped && !s.unstepped && !s.index) {
+        bool steps;
+        SFT_TRY(sft__space_are_steps(c, folder, &steps, err));
+        c->kind = steps ? SFT_CHECKPOINT_STEPS : SFT_CHECKPOINT_NONE;
+    }
     return SFT_OK;
 }
 
@@ -323,6 +335,8 @@ sft_status sft__space_create(sft_checkpoint **out, const sft_checkpoint_options 
     c->step = o.step;
     c->other = o.other;
     c->other_ctx = o.other_ctx;
+    c->partial = (o.flags & SFT_CHECKPOINT_PARTIAL) != 0;
+    c->absent = "";
     *out = c;
     return SFT_OK;
 }
@@ -338,6 +352,7 @@ void sft_checkpoint_close(sft_checkpoint *checkpoint) {
     sft_layout_set_free(checkpoint->own);
     sft__free(a, checkpoint->parts, checkpoint->room * sizeof *checkpoint->parts);
     sft__free(a, checkpoint->catalogs, checkpoint->catalog_room * sizeof *checkpoint->catalogs);
+    sft__free(a, checkpoint->gaps, checkpoint->gap_room * sizeof *checkpoint->gaps);
     sft__arena_free(&checkpoint->arena);
     sft__free(a, checkpoint, sizeof *checkpoint);
 }
@@ -458,14 +473,19 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     switch (c->kind) {
     case SFT_CHECKPOINT_COMPLETE:
         return sft__space_complete(c, err);
+    case SFT_CHECKPOINT_STEPS:
+        return sft__space_steps(c, err);
     case SFT_CHECKPOINT_RANKS:
-        return sft__space_ranks(c, err);
+        SFT_TRY(sft__space_ranks(c, err));
+        return sft__space_keeps_promise(c, err);
     case SFT_CHECKPOINT_DCP:
         return sft__space_dcp(c, err);
     case SFT_CHECKPOINT_MINDFORMERS:
-        return sft__space_mindformers(c, err);
+        SFT_TRY(sft__space_mindformers(c, err));
+        return sft__space_keeps_promise(c, err);
     case SFT_CHECKPOINT_TOPOLOGY:
-        return sft__space_topology(c, err);
+        SFT_TRY(sft__space_topology(c, err));
+        return sft__space_keeps_promise(c, err);
     default:
         return sft__fail(err, SFT_E_FORMAT, "%s holds no checkpoint of many ranks", path);
     }
@@ -513,9 +533,15 @@ sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *tensor, 
     return sft_layout_set_find_part(c->layouts, tensor, rank, layout, shape, dims, err);
 }
 
+const char *sft_checkpoint_absent(const sft_checkpoint *checkpoint) {
+    return checkpoint->absent;
+}
+
 static sft_status join(sft_catalog **out, const sft_checkpoint *c, const sft_open_options *options,
                        sft_source *keeper, sft_error *err) {
-    const sft__join what = {c->parts, c->count, sft_checkpoint_find_part, (void *)(uintptr_t)c};
+    const sft__join what = {
+        c->parts,     c->count,  sft_checkpoint_find_part, (void *)(uintptr_t)c, c->gaps,
+        c->gap_count, c->partial};
     return sft__checkpoint_join_keeping(out, &what, options, keeper, err);
 }
 
@@ -542,7 +568,8 @@ sft_status sft_checkpoint_take_whole(sft_catalog **out, sft_checkpoint *checkpoi
     sft_source_vtable vtable;
     sft_source *keeper;
     *out = NULL;
-    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE) { /* one catalog already: it needs no keeper */
+    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS) {
+        /* one catalog already: it needs no keeper */
         *out = checkpoint->catalogs[0];
         checkpoint->count = 0;
         sft_checkpoint_close(checkpoint);

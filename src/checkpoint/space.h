@@ -10,6 +10,13 @@
 #include "checkpoint/layout_set.h"
 #include <sft/checkpoint_open.h>
 
+/* A tensor that was promised and that no file holds. In the checkpoint's arena. */
+typedef struct sft__space_gap {
+    const char *name;
+    size_t len;
+    const char *why; /* a sentence */
+} sft__space_gap;
+
 struct sft_checkpoint {
     const sft_allocator *allocator;
     sft__arena arena;
@@ -28,6 +35,11 @@ struct sft_checkpoint {
     size_t room;
     sft_catalog **catalogs; /* beside parts, to be closed */
     size_t catalog_room;
+    bool partial; /* SFT_CHECKPOINT_PARTIAL */
+    sft__space_gap *gaps;
+    size_t gap_count;
+    size_t gap_room;
+    const char *absent; /* ranks of the layout without a file, as text */
 };
 
 /* An empty one. */
@@ -61,12 +73,33 @@ sft_status sft__space_open_file(sft_checkpoint *c, const char *path, sft_catalog
 /* Every tensor of every rank must be one that the layouts name there. */
 sft_status sft__space_check_named(const sft_checkpoint *c, sft_error *err);
 
+/* open/promise.c: every name that the layouts give to a rank is held by one of its ranks, else
+ * SFT_E_HOLE, or gaps where that is asked for. */
+sft_status sft__space_keeps_promise(sft_checkpoint *c, sft_error *err);
+
 /* The kinds: fill parts and layouts. */
 sft_status sft__space_complete(sft_checkpoint *c, sft_error *err);
 sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err);
 sft_status sft__space_dcp(sft_checkpoint *c, sft_error *err);
 sft_status sft__space_mindformers(sft_checkpoint *c, sft_error *err);
 sft_status sft__space_topology(sft_checkpoint *c, sft_error *err);
+sft_status sft__space_steps(sft_checkpoint *c, sft_error *err);
+/* Is the folder, whose weight files all have steps in their names, one file for each step? They
+ * share names of tensors then; shards of one model do not. */
+sft_status sft__space_are_steps(sft_checkpoint *c, const char *folder, bool *steps, sft_error *err);
+
+/* A rank's folder and the file chosen in it; or a folder of steps, with SFT__NO_RANK. */
+#define SFT__NO_RANK UINT64_MAX
+typedef struct sft__rank_folder {
+    uint64_t rank;
+    const char *folder;
+    const char *file; /* NULL: none */
+    uint64_t epoch;   /* 0 where there is no step */
+    uint64_t step;
+    bool stepped;
+} sft__rank_folder;
+/* The newest file, or the one of the step that was asked for. */
+sft_status sft__space_choose(sft_checkpoint *c, sft__rank_folder *f, sft_error *err);
 
 /* "rank_12" -> 12. */
 bool sft__space_rank_of(const char *name, size_t len, uint64_t *rank);

@@ -7,19 +7,9 @@
 #include "checkpoint/space.h"
 #include <stdlib.h>
 
-/* A rank's folder and the file chosen in it. */
-typedef struct rank_folder {
-    uint64_t rank;
-    const char *folder;
-    const char *file; /* NULL: none */
-    uint64_t epoch;
-    uint64_t step;
-    bool stepped;
-} rank_folder;
-
 typedef struct folders {
     sft_checkpoint *c;
-    rank_folder *list;
+    sft__rank_folder *list;
     size_t count;
     size_t room;
 } folders;
@@ -45,21 +35,28 @@ static bool is_wanted(const sft_checkpoint *c, const char *name) {
     return c->step == NULL || sft__space_ends(name, len, c->step);
 }
 
-static bool is_newer(const rank_folder *a, const rank_folder *b) {
+static bool is_newer(const sft__rank_folder *a, const sft__rank_folder *b) {
     return a->epoch != b->epoch ? a->epoch > b->epoch : a->step > b->step;
 }
 
-static sft_status several(const rank_folder *f, const char *other, sft_error *err) {
+static sft_status several(const sft__rank_folder *f, const char *other, sft_error *err) {
+    if (f->rank == SFT__NO_RANK) {
+        return sft__fail(err, SFT_E_DUPLICATE,
+                         "several files of one step, %s and %s: say which by the end of its name",
+                         f->file, other);
+    }
     return sft__fail(err, SFT_E_DUPLICATE,
                      "rank %llu has several files, %s and %s: say which by the end of its name",
                      (unsigned long long)f->rank, f->file, other);
 }
 
 /* Keeps the newest file; two of one step cannot be told apart. */
-static sft_status consider(rank_folder *best, const char *name, sft_error *err) {
-    rank_folder one = *best;
+static sft_status consider(sft__rank_folder *best, const char *name, sft_error *err) {
+    sft__rank_folder one = *best;
     one.file = name;
     one.stepped = sft__space_step_of(name, strlen(name), &one.epoch, &one.step);
+    one.epoch = one.stepped ? one.epoch : 0; /* digits may have been taken for a part of a step */
+    one.step = one.stepped ? one.step : 0;
     if (best->file == NULL) {
         *best = one;
         return SFT_OK;
@@ -75,7 +72,7 @@ static sft_status consider(rank_folder *best, const char *name, sft_error *err) 
     return SFT_OK;
 }
 
-static sft_status choose(sft_checkpoint *c, rank_folder *f, sft_error *err) {
+sft_status sft__space_choose(sft_checkpoint *c, sft__rank_folder *f, sft_error *err) {
     sft__space_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     sft_status status = sft__space_list(&names, f->folder, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
@@ -90,8 +87,8 @@ static sft_status choose(sft_checkpoint *c, rank_folder *f, sft_error *err) {
 /* ---------------------------------------------------------------- all ranks */
 
 static int by_rank(const void *a, const void *b) {
-    const rank_folder *const x = a;
-    const rank_folder *const y = b;
+    const sft__rank_folder *const x = a;
+    const sft__rank_folder *const y = b;
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
@@ -107,7 +104,7 @@ static sft_status collect(folders *f, sft_error *err) {
             status = sft__fail_nomem(err, (f->count + 1) * sizeof *f->list);
             break;
         }
-        rank_folder *const one = &f->list[f->count++];
+        sft__rank_folder *const one = &f->list[f->count++];
         memset(one, 0, sizeof *one);
         one->rank = rank;
         status = sft__space_path(f->c, f->c->folder, names.list[i], &one->folder, err);
@@ -116,7 +113,7 @@ static sft_status collect(folders *f, sft_error *err) {
             status = sft__ck_look(one->folder, &folder, err);
         }
         if (folder) {
-            status = choose(f->c, one, err);
+            status = sft__space_choose(f->c, one, err);
         }
     }
     sft__space_names_reset(&names);
@@ -126,11 +123,50 @@ static sft_status collect(folders *f, sft_error *err) {
     return status;
 }
 
+/* Does the name end in the rank's number, "net-1_0" of rank 0? *len: of what goes before it. */
+static bool ends_in_rank(const sft__rank_folder *one, size_t *len) {
+    uint64_t number = 0;
+    uint64_t unit = 1;
+    size_t at;
+    (void)base_of(one->file, &at);
+    const size_t end = at;
+    while (at > 0 && end - at < 18 && one->file[at - 1] >= '0' && one->file[at - 1] <= '9') {
+        number += unit * (uint64_t)(one->file[--at] - '0'); /* below 10^18 */
+        unit *= 10;
+    }
+    *len = at;
+    return at != end && number == one->rank;
+}
+
+/* PREFIX and the rank's number: what looks like a step is none if rank 0 is there, for no job saves
+ * its step 0. */
+static bool are_numbered(const folders *f) {
+    const sft__rank_folder *first = NULL;
+    size_t first_len = 0;
+    size_t len;
+    for (size_t i = 0; i < f->count; i++) {
+        const sft__rank_folder *const one = &f->list[i];
+        if (one->file == NULL) {
+            continue;
+        }
+        if (!ends_in_rank(one, &len) || (first == NULL && one->rank != 0)) {
+            return false;
+        }
+        if (first != NULL && (len != first_len || memcmp(one->file, first->file, len) != 0)) {
+            return false;
+        }
+        first_len = len;
+        first = first == NULL ? one : first;
+    }
+    return first != NULL;
+}
+
 /* The files of all ranks are of one step and one format. */
 static sft_status compare(const folders *f, sft_error *err) {
-    const rank_folder *first = NULL;
+    const bool numbered = are_numbered(f);
+    const sft__rank_folder *first = NULL;
     for (size_t i = 0; i < f->count; i++) {
-        const rank_folder *const one = &f->list[i];
+        const sft__rank_folder *const one = &f->list[i];
         if (i > 0 && one->rank == one[-1].rank) {
             return sft__fail(err, SFT_E_DUPLICATE, "rank %llu has two folders",
                              (unsigned long long)one->rank);
@@ -139,8 +175,8 @@ static sft_status compare(const folders *f, sft_error *err) {
             continue;
         }
         first = first == NULL ? one : first;
-        if (one->stepped != first->stepped || one->epoch != first->epoch ||
-            one->step != first->step) {
+        if (!numbered && (one->stepped != first->stepped || one->epoch != first->epoch ||
+                          one->step != first->step)) {
             return sft__fail(
                 err, SFT_E_MISMATCH,
                 "ranks are of different steps: rank %llu has %s, rank %llu %s: say which step",
@@ -214,20 +250,6 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
                      (unsigned long long)c->count);
 }
 
-/* Tensors that a layout does not name count as replicas: with a layout of too few ranks (one stage
- * of several, say) parts would be taken for wholes. */
-static sft_status check_ranks(const sft_checkpoint *c, sft_error *err) {
-    const uint64_t ranks = sft_layout_set_ranks(c->layouts);
-    const uint64_t last =
-        c->parts[c->count - 1].rank; /* sorted, and not empty: compare() saw to it */
-    if (last >= ranks && c->count > 1) {
-        return sft__fail(err, SFT_E_MISMATCH,
-                         "there is a rank %llu, and the layout is for %llu ranks",
-                         (unsigned long long)last, (unsigned long long)ranks);
-    }
-    return SFT_OK;
-}
-
 sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
     folders f = {c, NULL, 0, 0};
     sft_status status = collect(&f, err);
@@ -241,11 +263,54 @@ sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
         status = find_layout(c, f.count, err);
     }
     if (status == SFT_OK && c->layouts != NULL) {
-        status = check_ranks(c, err);
-    }
-    if (status == SFT_OK && c->layouts != NULL) {
         status = sft_layout_set_learn(c->layouts, c->parts, c->count, err);
     }
     sft__free(c->allocator, f.list, f.room * sizeof *f.list);
     return status;
+}
+
+/* ---------------------------------------------------------------- a file for each step */
+
+static sft_status open_step(sft_checkpoint *c, const char *folder, const char *name,
+                            sft_catalog **out, sft_error *err) {
+    const char *path;
+    *out = NULL;
+    SFT_TRY(sft__space_path(c, folder, name, &path, err));
+    return sft__space_open_file(c, path, out, err);
+}
+
+sft_status sft__space_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
+                                sft_error *err) {
+    sft__space_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+    sft_catalog *first = NULL;
+    sft_catalog *second = NULL;
+    *steps = c->step != NULL;
+    sft_status status = sft__space_list(&names, folder, err);
+    if (status == SFT_OK && !*steps && names.count > 1 &&
+        open_step(c, folder, names.list[0], &first, NULL) == SFT_OK &&
+        open_step(c, folder, names.list[1], &second, NULL) == SFT_OK) {
+        for (size_t i = 0; i < sft_catalog_count(first) && !*steps; i++) {
+            const sft_tensor *const t = sft_catalog_at(first, i);
+            *steps = sft_catalog_find(second, t->name, t->name_len) != NULL;
+        }
+    }
+    sft_catalog_close(second);
+    sft_catalog_close(first);
+    sft__space_names_reset(&names);
+    return status;
+}
+
+sft_status sft__space_steps(sft_checkpoint *c, sft_error *err) {
+    sft__rank_folder one;
+    sft_catalog *catalog;
+    memset(&one, 0, sizeof one);
+    one.rank = SFT__NO_RANK;
+    one.folder = c->folder;
+    SFT_TRY(sft__space_choose(c, &one, err));
+    if (one.file == NULL) {
+        return sft__fail(err, SFT_E_FORMAT, "no file whose name ends in %s",
+                         c->step != NULL ? c->step : "");
+    }
+    SFT_TRY(open_step(c, c->folder, one.file, &catalog, err));
+    return sft__space_add(c, 0, catalog, err);
 }

@@ -115,21 +115,16 @@ static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_
     sft_open_options open;
     sft_limits limits;
     sft_checkpoint_options o;
-    sft_layout_set_options read;
     sft_checkpoint *checkpoint;
     sft_layout_set *set;
-    sft_error why;
 
     SFT_INIT(&open);
     SFT_INIT(&limits);
-    SFT_INIT(&read);
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
-    read.ranks = cli_number(c, "source-ranks", 0);
-    sft_status status = api->layout_set_open(&set, layout, &read, &why);
+    sft_status status = cli_ranks_read_layout(layout, cli_number(c, "source-ranks", 0), &set, err);
     if (status != SFT_OK) {
-        return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                             "%s: %s", layout, why.message);
+        return status;
     }
     cli_ranks_options(c, &o, &open);
     o.layouts = set;
@@ -137,21 +132,40 @@ static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_
         cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts); /* freed at the end */
     c->layouts[c->layout_count++] = set;
     status = api->checkpoint_open(&checkpoint, operand, &o, err);
-    return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, &open, err) : status;
+    return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, &open, out, err) : status;
 }
 
-bool cli_batch_open(cli *c, const char *operand, sft_catalog **out) {
+void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value) {
+    b->more[b->more_count++] = (cli_batch_number){key, value};
+}
+
+bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
+    const size_t problems = sft_catalog_problem_count(*catalog);
+    uint64_t left_out = 0;
+
+    for (size_t i = 0; i < problems; i++) {
+        left_out += sft_catalog_problem_at(*catalog, i)->kind == SFT_PROBLEM_MISSING_TENSOR;
+    }
+    cli_warn_problems(b->c, *catalog, b->source);
+    if (cli_flag(b->c, "partial")) {
+        cli_batch_number_add(b, "tensors_left_out", left_out);
+    }
+    return cli_names_use(b->c, b->source, catalog);
+}
+
+bool cli_batch_open(cli_batch *b, sft_catalog **out) {
+    cli *c = b->c;
     const char *layout = cli_text(c, "source-layout");
     sft_error err;
 
     if (layout == NULL) {
-        return cli_open(c, operand, 0, out) && cli_names_use(c, operand, out);
+        return cli_open(c, b->source, 0, out) && cli_batch_took(b, out);
     }
-    if (open_cut(c, operand, layout, out, &err) != SFT_OK) {
-        cli_fail_plainly(c, operand, &err);
+    if (open_cut(c, b->source, layout, out, &err) != SFT_OK) {
+        cli_fail_plainly(c, b->source, &err);
         return false;
     }
-    return cli_names_use(c, operand, out);
+    return cli_batch_took(b, out);
 }
 
 /* ---------------------------------------------------------------- telling */

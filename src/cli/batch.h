@@ -26,7 +26,7 @@ typedef struct cli_batch {
     size_t text_count;
     char *owned_folder;
     sft_order order;          /* of tensors in files; default: the reference's */
-    cli_batch_number more[4]; /* for --json, and the plan's last line */
+    cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
 } cli_batch;
 
@@ -47,8 +47,13 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size);
 /* Tells the plan, or carries it out and tells of that. label: of the progress line. */
 void cli_batch_run(cli_batch *b, const char *label);
 
-/* A source of --source-layout, or any other one that cli_open opens: as one model. */
-bool cli_batch_open(cli *c, const char *operand, sft_catalog **out);
+/* A source of --source-layout, or any other one that cli_open opens: as one model, with the names
+ * that --names gives. False: reported. */
+bool cli_batch_open(cli_batch *b, sft_catalog **out);
+/* The second half of it, for a source that was opened otherwise: tells what was left out of it. */
+bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
+/* For --json and the plan. key: static. */
+void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 
 /* Text that grows; freed or taken over by the caller. */
 typedef struct cli_text_buffer {

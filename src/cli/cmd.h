@@ -80,7 +80,7 @@ typedef struct cli_opt {
 #define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
 #define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
 #define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
-#define CLI_WITH_RANKS 512u /* --layout, --step: cli_open() obeys (ranks.c) */
+#define CLI_WITH_RANKS   512u /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
 #define CLI_WITH_TEAM 1024u /* no option: safetensors-mpi has this command (team.h) */
 
 /* ---------------------------------------------------------------- commands */

@@ -480,6 +480,27 @@ static void fail_listing(cli *c, const char *folder, int error) {
     cli_fail(c, folder, &err);
 }
 
+/* Can the parts be put together? In folders below the operand only ranks are parts. */
+static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
+    const uint32_t kind = cli_ranks_kind(folder);
+    sft_catalog *catalog = NULL;
+    sft_error err;
+
+    if (kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_STEPS ||
+        (!operand && kind != SFT_CHECKPOINT_RANKS)) {
+        return;
+    }
+    if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
+        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
+        cli_warn(c, folder,
+                 "files were checked one by one, but whether they are a whole model "
+                 "nobody tells: --layout FILE says how tensors are cut");
+    } else {
+        check_one(c, folder, n);
+    }
+    sft_catalog_close(catalog);
+}
+
 static void check_folder(cli *c, const char *folder, counts *n) {
     walk w;
 
@@ -500,8 +521,8 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
-    if (w.files.count != 0 && !cli_stopped(c) && cli_ranks_whole(c, folder)) {
-        check_one(c, folder, n); /* can the parts be put together? */
+    for (size_t i = 0; i < w.folders.count && w.files.count != 0 && !cli_stopped(c); i++) {
+        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, n);
     }
     free_names(&w.folders);
     free_names(&w.files);

@@ -50,10 +50,6 @@ static void take_files(cli_batch *b, const sft_dedupe *d) {
     b->order = b->api->dedupe_order(d);
 }
 
-static void add_number(cli_batch *b, const char *key, uint64_t value) {
-    b->more[b->more_count++] = (cli_batch_number){key, value};
-}
-
 /* False: replicas differ, or the run was stopped; reported. */
 static bool compare(cli_batch *b, const sft_dedupe *d) {
     cli *c = b->c;
@@ -70,7 +66,7 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
         cli_fail_plainly(c, b->source, &err);
         return false;
     }
-    add_number(b, "bytes_compared", compared);
+    cli_batch_number_add(b, "bytes_compared", compared);
     return true;
 }
 
@@ -93,8 +89,8 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
         return;
     }
     b->api->dedupe_total(d, &tensors, &bytes);
-    add_number(b, expand ? "replicas_added" : "replicas_removed", tensors);
-    add_number(b, expand ? "bytes_added" : "bytes_removed", bytes);
+    cli_batch_number_add(b, expand ? "replicas_added" : "replicas_removed", tensors);
+    cli_batch_number_add(b, expand ? "bytes_added" : "bytes_removed", bytes);
     cli_note(c, b->source, "%llu %s (%s) %s", (unsigned long long)tensors,
              tensors == 1 ? "replica" : "replicas", cli_size(size, bytes, c->units),
              expand ? "come back" : "go");
@@ -105,6 +101,20 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
     b->api->dedupe_free(d);
 }
 
+/* Ranks without a file; what is left out. */
+static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
+    sft_open_options open;
+    sft_catalog *whole;
+
+    SFT_INIT(&open);
+    cli_ranks_tell(c, b->source, b->api->checkpoint_absent(checkpoint), NULL, NULL);
+    if (cli_flag(c, "partial") &&
+        b->api->checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
+        (void)cli_batch_took(b, &whole); /* no names: they are the files' own here */
+        sft_catalog_close(whole);
+    } /* else dedupe and expand say why */
+}
+
 static void run(cli *c, bool expand) {
     sft_checkpoint *checkpoint;
     cli_batch b;
@@ -113,6 +123,7 @@ static void run(cli *c, bool expand) {
         return;
     }
     if (open_ranks(c, c->operands[0], &checkpoint)) {
+        tell(c, &b, checkpoint);
         carry_out(&b, checkpoint, expand);
         b.api->checkpoint_close(checkpoint);
     }

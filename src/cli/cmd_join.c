@@ -4,6 +4,7 @@
  * first.
  */
 #include "batch.h"
+#include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static const uint64_t PART_BYTES = (uint64_t)3 << 30;
 typedef struct unifying {
     cli_batch *b;
     const sft_catalog *catalog;
-    const sft_layout_set *set; /* NULL: nobody says which tensors are hyper parameters */
+    const sft_catalog *original; /* with the names of the layout */
+    const sft_layout_set *set;   /* NULL: nobody says which tensors are hyper parameters */
     uint32_t *params;          /* positions of parameters, the largest first */
     size_t param_count;
     uint32_t *hyper;
@@ -47,7 +49,9 @@ static void sort_out(unifying *u) {
     for (size_t i = 0; i < count; i++) {
         const sft_tensor *t = sft_catalog_at(u->catalog, i);
         const bool accumulator = t->name_len >= 10 && memcmp(t->name, "accu_grads", 10) == 0;
-        if (!accumulator && (u->set == NULL || is_named(u, t))) {
+        /* what rules for names have changed is a parameter */
+        const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
+        if (!accumulator && (u->set == NULL || was == NULL || is_named(u, was))) {
             u->params[u->param_count++] = (uint32_t)i;
             u->total += t->nbytes;
         } else if (!accumulator) {
@@ -127,19 +131,13 @@ static void make_parts(unifying *u, uint64_t part_bytes) {
     free(load);
 }
 
-static void unify(cli *c, cli_batch *b, const sft_catalog *catalog) {
-    const char *layout = cli_text(c, "layout");
-    unifying u = {.b = b, .catalog = catalog};
+static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set *set) {
+    cli *c = b->c;
+    unifying u = {.b = b, .catalog = catalog, .set = set};
     cli_text_buffer index = {NULL, 0, 0};
     sft_metadata_entry *metadata = NULL;
-    sft_layout_set *set = NULL;
-    sft_error err;
 
-    if (layout != NULL && cli_ranks_layout(c, &set, &err) != SFT_OK) {
-        cli_fail_plainly(c, layout, &err);
-        return;
-    }
-    u.set = set;
+    u.original = c->unnamed != NULL ? c->unnamed : catalog;
     sort_out(&u);
     sort_by_size(&u);
     make_parts(&u, cli_number(c, "part-size", PART_BYTES));
@@ -159,7 +157,40 @@ static void unify(cli *c, cli_batch *b, const sft_catalog *catalog) {
     cli_batch_run(b, "joining");
     free(metadata);
     free(u.params);
-    b->api->layout_set_free(set);
+}
+
+/* A checkpoint of ranks tells its layout, which may be one that was found: it says what is a
+ * parameter. */
+static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog **catalog) {
+    cli *c = b->c;
+    sft_open_options open;
+    sft_limits limits;
+    sft_error err;
+
+    *checkpoint = NULL;
+    if (cli_ranks_kind(b->source) != SFT_CHECKPOINT_RANKS) {
+        return cli_batch_open(b, catalog);
+    }
+    SFT_INIT(&open);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    open.limits = &limits;
+    sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
+    if (status == SFT_OK) {
+        status = b->api->checkpoint_join_ranks(catalog, *checkpoint, &open, &err);
+    }
+    if (status != SFT_OK) {
+        cli_fail(c, b->source, &err);
+        b->api->checkpoint_close(*checkpoint);
+        return false;
+    }
+    cli_ranks_tell(c, b->source, b->api->checkpoint_absent(*checkpoint),
+                   b->api->checkpoint_layouts(*checkpoint), *catalog);
+    if (!cli_batch_took(b, catalog)) {
+        b->api->checkpoint_close(*checkpoint);
+        return false;
+    }
+    return true;
 }
 
 /* ---------------------------------------------------------------- command */
@@ -167,6 +198,7 @@ static void unify(cli *c, cli_batch *b, const sft_catalog *catalog) {
 static void run(cli *c) {
     const bool unified = cli_flag(c, "unified");
     const char *name = NULL;
+    sft_checkpoint *checkpoint = NULL;
     sft_catalog *catalog;
     cli_batch b;
 
@@ -180,15 +212,16 @@ static void run(cli *c) {
     if (unified ? !cli_batch_to_folder(&b) : (name = cli_batch_to_file(&b)) == NULL) {
         return;
     }
-    if (cli_batch_open(c, c->operands[0], &catalog)) {
-        cli_warn_problems(c, catalog, c->operands[0]);
+    if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
         if (unified) {
-            unify(c, &b, catalog);
+            unify(&b, catalog, checkpoint != NULL ? b.api->checkpoint_layouts(checkpoint) : NULL);
         } else {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
             cli_batch_run(&b, "joining");
         }
         sft_catalog_close(catalog);
+        cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
+        b.api->checkpoint_close(checkpoint);
     }
     cli_batch_reset(&b);
 }

@@ -240,6 +240,7 @@ static bool with_checkpoint(cli *c, const char *operand, const char *verb,
         return false;
     }
     cli_ranks_options(c, &o, NULL);
+    o.flags = SFT_CHECKPOINT_PARTIAL; /* the layout is wanted, whatever the files hold */
     if (api->checkpoint_open(&checkpoint, operand, &o, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
         return true;

@@ -11,21 +11,41 @@
 /* A file each, planned in memory. */
 static const uint64_t MOST_RANKS = (uint64_t)1 << 17;
 
-static bool open_target(cli *c, const cli_batch *b, const char *option, sft_layout_set **set) {
+static bool open_target(cli *c, const char *option, sft_layout_set **set) {
     const char *path = cli_text(c, option);
-    sft_layout_set_options o;
     sft_error err;
 
-    SFT_INIT(&o);
-    o.ranks = cli_number(c, "ranks", 0);
     if (path == NULL) {
         cli_usage(c, "--%s FILE says how the model is to be cut", option);
         return false;
     }
-    if (b->api->layout_set_open(set, path, &o, &err) != SFT_OK) {
+    if (cli_ranks_read_layout(path, cli_number(c, "ranks", 0), set, &err) != SFT_OK) {
         cli_fail_plainly(c, path, &err);
         return false;
     }
+    return true;
+}
+
+/* What the layout does not name goes to every rank: told, and refused where it is everything. */
+static bool check_fit(cli_batch *b, const char *option, const sft_layout_set *set,
+                      const sft_catalog *whole) {
+    cli *c = b->c;
+    sft_layout_fit fit;
+    char text[256];
+    sft_error err;
+
+    SFT_INIT(&fit);
+    if (b->api->layout_set_fit(set, whole, &fit, &err) != SFT_OK &&
+        !cli_flag(c, "allow-replicated")) {
+        cli_fail(c, cli_text(c, option), &err);
+        return false;
+    }
+    if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
+        cli_warn(c, cli_text(c, option), "%s", text);
+    }
+    cli_batch_number_add(b, "entries_unmatched", fit.entries_unmatched);
+    cli_batch_number_add(b, "tensors_unmatched", fit.tensors_unmatched);
+    cli_batch_number_add(b, "bytes_unmatched", fit.bytes_unmatched);
     return true;
 }
 
@@ -44,6 +64,31 @@ static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_se
 }
 
 /* ---------------------------------------------------------------- reshard */
+
+/* The files of ranks are found by their folders' names alone, rank_N. */
+static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
+    static const char folder[] = "rank_{rank}/";
+
+    for (const char *at = strchr(pattern, '{'); at != NULL; at = strchr(at + 1, '{')) {
+        const char *end = strchr(at, '}');
+        if (strncmp(at, "{rank}", 6) != 0) {
+            cli_usage(c, "--name: %.*s is no placeholder, only {rank} is",
+                      (int)(end != NULL && end - at < 40 ? end - at + 1 : 1), at);
+            return false;
+        }
+    }
+    if (ranks > 1 && strstr(pattern, "{rank}") == NULL) {
+        cli_usage(c, "--name needs {rank} where the rank's number goes");
+        return false;
+    }
+    if (ranks > 1 && (strncmp(pattern, folder, sizeof folder - 1) != 0 ||
+                      strchr(pattern + sizeof folder - 1, '/') != NULL)) {
+        cli_warn(c, pattern,
+                 "files of these names do not open as one model again: rank_{rank}/NAME "
+                 "would");
+    }
+    return true;
+}
 
 /* PATTERN with the rank for {rank}. */
 static char *file_name(const char *pattern, uint64_t rank) {
@@ -96,15 +141,14 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
         return;
     }
     sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
-    if (strstr(pattern, "{rank}") == NULL && ranks > 1) {
-        cli_usage(b->c, "--name needs {rank} where the rank's number goes");
-    } else {
+    if (check_pattern(b->c, pattern, ranks)) {
         while (made < ranks && cut_rank(b, whole, set, made, &parts[made])) {
             char *name = file_name(pattern, made);
             (void)cli_batch_file(b, name, parts[made], NULL, 0);
             free(name);
             made++;
         }
+        b->api->layout_set_trim(set, whole);
         if (made == ranks && add_layout(b, set)) {
             cli_batch_run(b, "resharding");
         }
@@ -121,12 +165,13 @@ static void run_reshard(cli *c) {
     cli_batch b;
 
     if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
-        !open_target(c, &b, "target-layout", &set)) {
+        !open_target(c, "target-layout", &set)) {
         return;
     }
-    if (cli_batch_open(c, c->operands[0], &whole)) {
-        cli_warn_problems(c, whole, c->operands[0]);
-        reshard(&b, whole, set);
+    if (cli_batch_open(&b, &whole)) {
+        if (check_fit(&b, "target-layout", set, whole)) {
+            reshard(&b, whole, set);
+        }
         sft_catalog_close(whole);
     }
     b.api->layout_set_free(set);
@@ -141,6 +186,10 @@ static const cli_opt reshard_options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a target layout that does not say"),
     CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
                 "of folders of ranks: the files whose names end so (3_2)"),
+    CLI_OPT_FLAG("partial", 0,
+                 "of folders of ranks: leave out tensors that are not whole, and say which"),
+    CLI_OPT_FLAG("allow-replicated", 0,
+                 "go on with a layout that fits no tensor: every rank gets the whole model"),
     CLI_OPT_ARG(CLI_TEXT, "name", 0, "PATTERN",
                 "names of the files (default: rank_{rank}/model.safetensors)"),
     CLI_BATCH_OPTIONS,
@@ -188,12 +237,11 @@ static void run_slice(cli *c) {
     const char *name = cli_batch_to_file(&b);
     if (name != NULL && rank == UINT64_MAX) {
         cli_usage(c, "--rank K says whose part");
-    } else if (name != NULL && open_target(c, &b, "layout", &set) &&
-               cli_batch_open(c, c->operands[0], &whole)) {
+    } else if (name != NULL && open_target(c, "layout", &set) && cli_batch_open(&b, &whole)) {
         if (rank >= b.api->layout_set_ranks(set)) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)b.api->layout_set_ranks(set));
-        } else if (cut_rank(&b, whole, set, rank, &part)) {
+        } else if (check_fit(&b, "layout", set, whole) && cut_rank(&b, whole, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);
@@ -214,6 +262,10 @@ static const cli_opt slice_options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
     CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
                 "of folders of ranks: the files whose names end so (3_2)"),
+    CLI_OPT_FLAG("partial", 0,
+                 "of folders of ranks: leave out tensors that are not whole, and say which"),
+    CLI_OPT_FLAG("allow-replicated", 0,
+                 "go on with a layout that fits no tensor: every rank gets the whole model"),
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,
 };

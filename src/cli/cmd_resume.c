@@ -76,6 +76,7 @@ static void print_text(cli *c, const char *operand, const sft_checkpoint_api *ap
 
 static void run(cli *c) {
     const char *operand = c->operands[0];
+    const char *layout = cli_text(c, "layout");
     sft_checkpoint_options o;
     sft_open_options open;
     sft_limits limits;
@@ -89,7 +90,8 @@ static void run(cli *c) {
     open.limits = &limits;
     cli_ranks_options(c, &o, &open);
     o.step = NULL;
-    if (api == NULL || cli_ranks_layout(c, &o.layouts, &err) != SFT_OK) {
+    if (api == NULL || (layout != NULL && cli_ranks_read_layout(layout, cli_number(c, "ranks", 0),
+                                                                &o.layouts, &err) != SFT_OK)) {
         cli_fail_plainly(c, operand, &err);
         return;
     }
@@ -110,6 +112,7 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "layout", 0, "FILE",
                 "how tensors are cut among ranks, where the folder does not tell"),
+    CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a layout that does not say"),
     CLI_OPT_END,
 };
 

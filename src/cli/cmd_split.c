@@ -84,10 +84,9 @@ static void run(cli *c) {
     cli_batch b;
 
     if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
-        !cli_batch_open(c, c->operands[0], &catalog)) {
+        !cli_batch_open(&b, &catalog)) {
         return;
     }
-    cli_warn_problems(c, catalog, c->operands[0]);
     const uint64_t total = cut(catalog, most, &s);
     name_shards(&b, catalog, &s, total);
     cli_batch_run(&b, "splitting");

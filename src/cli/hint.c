@@ -119,6 +119,10 @@ static const char *from_status(const sft_error *err, uint64_t size) {
                    ? "the member is damaged, or was changed without its checksum: PyTorch reads it "
                      "all the same, and so does --no-crc"
                    : NULL;
+    case SFT_E_HOLE:
+        return strstr(err->message, "no file") != NULL
+                   ? "--partial takes what is there, and says what it leaves out"
+                   : NULL;
     case SFT_E_STALE:
         return "the file was changed by a program that does not keep digests up to date";
     default:

@@ -128,6 +128,23 @@ static void json_files(const ls_listing *l, cli_json *j) {
     cli_json_close(j, ']');
 }
 
+static void json_left_out(const ls_listing *l, cli_json *j) {
+    cli_json_key(j, "left_out");
+    cli_json_open(j, '[');
+    for (size_t i = 0; i < sft_catalog_problem_count(l->catalog); i++) {
+        const sft_problem *p = sft_catalog_problem_at(l->catalog, i);
+        if (p->kind == SFT_PROBLEM_MISSING_TENSOR) {
+            cli_json_open(j, '{');
+            cli_json_key(j, "name");
+            cli_json_text(j, p->subject, p->subject_len);
+            cli_json_key(j, "message");
+            cli_json_string(j, p->message);
+            cli_json_close(j, '}');
+        }
+    }
+    cli_json_close(j, ']');
+}
+
 void cli_ls_json(ls_listing *l) {
     const size_t files = sft_catalog_file_count(l->catalog);
     uint64_t header_bytes = 0;
@@ -155,6 +172,9 @@ void cli_ls_json(ls_listing *l) {
         json_tensor(l, &j, l->rows[i].tensor);
     }
     cli_json_close(&j, ']');
+    if (cli_flag(l->c, "partial")) {
+        json_left_out(l, &j);
+    }
     cli_json_close(&j, '}');
     cli_json_newline(&j);
 }

@@ -9,6 +9,7 @@
 #include "sys.h"
 #include "url.h"
 #include "wing.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,16 +35,13 @@ bool cli_ranks_possible(const char *operand) {
     return cli_sys_kind(operand) == CLI_KIND_FOLDER;
 }
 
-bool cli_ranks_whole(const cli *c, const char *operand) {
+uint32_t cli_ranks_kind(const char *operand) {
     uint32_t kind = SFT_CHECKPOINT_NONE;
     const sft_checkpoint_api *api = cli_ranks_possible(operand) ? cli_ranks_api(NULL) : NULL;
 
-    if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK) {
-        return false;
-    }
-    return kind == SFT_CHECKPOINT_RANKS
-               ? cli_text(c, "layout") != NULL || cli_text(c, "step") != NULL
-               : kind != SFT_CHECKPOINT_NONE;
+    return api != NULL && api->checkpoint_detect(operand, &kind, NULL) == SFT_OK
+               ? kind
+               : SFT_CHECKPOINT_NONE;
 }
 
 /* A rank's .ckpt. */
@@ -69,27 +67,91 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
     o->step = cli_text(c, "step");
     o->other = open_other;
     o->other_ctx = c;
+    o->flags = cli_flag(c, "partial") ? SFT_CHECKPOINT_PARTIAL : 0;
 }
 
-sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
-    const bool about_source = (c->command->common & CLI_WITH_RANKS) != 0; /* slice's is the target's */
-    const char *path = about_source ? cli_text(c, "layout") : NULL;
+sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_set **out,
+                                 sft_error *err) {
     const sft_checkpoint_api *api = cli_ranks_api(err);
     sft_layout_set_options o;
     sft_error why;
 
     *out = NULL;
-    if (path == NULL || api == NULL) {
-        return api == NULL ? SFT_E_UNSUPPORTED : SFT_OK;
+    if (api == NULL) {
+        return SFT_E_UNSUPPORTED;
     }
     SFT_INIT(&o);
-    o.ranks = cli_number(c, "ranks", 0);
+    o.ranks = ranks;
     const sft_status status = api->layout_set_open(out, path, &o, &why);
     if (status != SFT_OK) {
         return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
                              "%s: %s", path, why.message);
     }
     return SFT_OK;
+}
+
+bool cli_ranks_unmatched(char *text, size_t cap, const cli *c, const sft_layout_fit *fit) {
+    char size[32];
+    size_t n = 0;
+
+    text[0] = '\0';
+    if (fit->tensors_unmatched != 0) {
+        const bool one = fit->tensors_unmatched == 1;
+        n = (size_t)snprintf(text, cap,
+                             "%llu of %llu tensors (%s) %s named by no entry of the "
+                             "layout: whole on every rank",
+                             (unsigned long long)fit->tensors_unmatched,
+                             (unsigned long long)fit->tensors,
+                             cli_size(size, fit->bytes_unmatched, c->units), one ? "is" : "are");
+    }
+    if (fit->entries_unmatched != 0 && n < cap) {
+        (void)snprintf(text + n, cap - n, "%s%llu of %llu entries of the layout fit%s no tensor",
+                       n != 0 ? "; " : "", (unsigned long long)fit->entries_unmatched,
+                       (unsigned long long)fit->entries, fit->entries_unmatched == 1 ? "s" : "");
+    }
+    return text[0] != '\0';
+}
+
+void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_layout_set *layouts,
+                    const sft_catalog *whole) {
+    const sft_checkpoint_api *api = cli_ranks_api(NULL);
+    sft_layout_fit fit;
+    char text[256];
+
+    if (absent[0] != '\0') {
+        cli_warn(c, operand, "the layout's rank%s %s %s no file%s",
+                 strpbrk(absent, ",-") != NULL ? "s" : "", absent,
+                 strpbrk(absent, ",-") != NULL ? "have" : "has",
+                 cli_flag(c, "partial") ? "" : ": replicas on other ranks stand in");
+    }
+    if (layouts == NULL) {
+        return;
+    }
+    SFT_INIT(&fit);
+    (void)!api->layout_set_fit(layouts, whole, &fit, NULL);
+    fit.entries_unmatched = 0; /* were promises, and are kept or told */
+    if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
+        const bool about_source = (c->command->common & CLI_WITH_RANKS) != 0;
+        const bool given = cli_text(c, about_source ? "layout" : "source-layout") != NULL;
+        if (given &&
+            fit.bytes_unmatched > 8 * fit.tensors_unmatched) { /* no mere steps and rates */
+            cli_warn(c, operand, "%s", text);
+        } else {
+            cli_note(c, operand, "%s", text);
+        }
+    }
+}
+
+sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
+    const bool about_source =
+        (c->command->common & CLI_WITH_RANKS) != 0; /* slice's is the target's */
+    const char *path = about_source ? cli_text(c, "layout") : NULL;
+
+    *out = NULL;
+    if (path == NULL) {
+        return cli_ranks_api(err) == NULL ? SFT_E_UNSUPPORTED : SFT_OK;
+    }
+    return cli_ranks_read_layout(path, cli_number(c, "ranks", 0), out, err);
 }
 
 /* Layouts live until the tool ends: a set learns from what it is used with, so that each operand
@@ -139,6 +201,22 @@ sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *o
     return status;
 }
 
+sft_status cli_ranks_take(cli *c, const char *operand, sft_checkpoint *checkpoint,
+                          const sft_open_options *options, sft_catalog **out, sft_error *err) {
+    const sft_checkpoint_api *api = cli_ranks_api(err);
+    const bool ranks = api->checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS;
+    const sft_layout_set *layouts = ranks ? api->checkpoint_layouts(checkpoint) : NULL;
+    char absent[256];
+
+    /* both go with the catalog, but for the text */
+    (void)snprintf(absent, sizeof absent, "%s", api->checkpoint_absent(checkpoint));
+    const sft_status status = api->checkpoint_take_whole(out, checkpoint, options, err);
+    if (status == SFT_OK) {
+        cli_ranks_tell(c, operand, absent, layouts, *out);
+    }
+    return status;
+}
+
 sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_options *options,
                                 sft_catalog **out, bool *ours, sft_error *err) {
     uint32_t kind = SFT_CHECKPOINT_NONE;
@@ -151,11 +229,12 @@ sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_opti
         return SFT_OK;
     }
     const sft_checkpoint_api *api = cli_ranks_api(NULL);
+    const bool stepped = cli_text(c, "step") != NULL && cli_sys_kind(operand) == CLI_KIND_FOLDER;
     if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
-        kind == SFT_CHECKPOINT_NONE) {
+        (kind == SFT_CHECKPOINT_NONE && !stepped)) {
         return SFT_OK; /* the core says what is wrong with it */
     }
     *ours = true;
     status = cli_ranks_open(c, operand, options, &checkpoint, err);
-    return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, options, err) : status;
+    return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, options, out, err) : status;
 }

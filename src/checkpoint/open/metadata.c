@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/open/metadata.c - the metadata of a whole out of that of its files. Read
+ * checkpoint/assembly.h first.
+ */
+#include "base/error.h"
+#include "checkpoint/assembly.h"
+
+bool sft__speaks_of_one_file(const char *key, size_t len) {
+    static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
+                                       "DCP_VERSION"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it the first file that has the key, and do the others that have it agree? */
+static bool agreed(const sft_rank_part *parts, size_t count, size_t part,
+                   const sft_metadata_entry *e) {
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        const char *const value =
+            sft_catalog_file_count(parts[i].catalog) == 0
+                ? NULL
+                : sft_catalog_metadata_find(parts[i].catalog, 0, e->key, e->key_len, &len);
+        if (value == NULL) {
+            continue;
+        }
+        if (i < part || len != e->value_len || memcmp(value, e->value, len) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count,
+                              sft_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        const sft_catalog *const c = parts[i].catalog;
+        const size_t entries =
+            sft_catalog_file_count(c) == 0 ? 0 : sft_catalog_metadata_count(c, 0);
+        for (size_t k = 0; k < entries; k++) {
+            sft_metadata_entry e;
+            SFT_TRY(sft_catalog_metadata_at(c, 0, k, &e.key, &e.key_len, &e.value, &e.value_len));
+            if (!sft__speaks_of_one_file(e.key, e.key_len) && agreed(parts, count, i, &e)) {
+                SFT_TRY(sft_builder_add_metadata(builder, 0, &e, err));
+            }
+        }
+    }
+    return SFT_OK;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/open/promise.c - what a checkpoint must hold: the names that its layout or description
+ * gives to ranks, and the ranks themselves. Files cannot tell what is missing altogether. Boxes of
+ * tensors that are there are join's matter. Read checkpoint/space.h first.
+ */
+#include "base/error.h"
+#include "checkpoint/space.h"
+#include <stdlib.h>
+
+#define RECORD "dedupe.json"
+
+typedef struct promise {
+    sft_checkpoint *c;
+    const sft_layout_set *set;
+    size_t hit;    /* of the parts: where the name before was found */
+    bool any_rank; /* of the name at hand: one of its ranks has a file */
+    sft__lset_runs runs;
+    sft_error *err;
+} promise;
+
+static int by_rank(const void *key, const void *part) {
+    const uint64_t a = *(const uint64_t *)key;
+    const uint64_t b = ((const sft_rank_part *)part)->rank;
+    return a < b ? -1 : a > b;
+}
+
+static bool has_file(const sft_checkpoint *c, uint64_t rank) {
+    return c->count != 0 && bsearch(&rank, c->parts, c->count, sizeof *c->parts, by_rank) != NULL;
+}
+
+/* ---------------------------------------------------------------- gaps */
+
+static sft_status add_gap(promise *p, const char *name, size_t len, const char *why) {
+    sft_checkpoint *const c = p->c;
+    if (!sft__grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps)) {
+        return sft__fail_nomem(p->err, (c->gap_count + 1) * sizeof *c->gaps);
+    }
+    sft__space_gap *const gap = &c->gaps[c->gap_count];
+    gap->name = sft__arena_copy(&c->arena, name, len);
+    gap->len = len;
+    gap->why = sft__arena_copy(&c->arena, why, strlen(why));
+    if (gap->name == NULL || gap->why == NULL) {
+        return sft__space_nomem(c, len, p->err);
+    }
+    c->gap_count++;
+    return SFT_OK;
+}
+
+static void note_rank(void *ctx, uint64_t rank) {
+    promise *const p = ctx;
+    p->any_rank = p->any_rank || has_file(p->c, rank);
+    sft__lset_runs_add(&p->runs, rank);
+}
+
+/* elsewhere: a part that has it and should not, or SIZE_MAX. */
+static sft_status nobody_has(promise *p, size_t at, size_t elsewhere) {
+    const sft__lset_entry *const e = &p->set->entries[at];
+    sft__buf text;
+    memset(&p->runs, 0, sizeof p->runs);
+    sft__buf_init(&p->runs.text, p->c->allocator);
+    sft__buf_init(&text, p->c->allocator);
+    p->any_rank = false;
+    const bool all = sft__lset_each_rank(p->set, at, note_rank, p);
+    sft__lset_runs_end(&p->runs);
+    sft__buf_text(&text, "no file holds it");
+    if (p->runs.count != 0) {
+        sft__buf_text(&text, ": the layout gives it to rank");
+        sft__buf_text(&text, p->runs.count == 1 && p->runs.first == p->runs.last ? " " : "s ");
+        sft__buf_add(&text, p->runs.text.data, p->runs.text.len);
+        sft__buf_text(&text, !all ? " and more" : p->any_rank ? "" : ", which have no file");
+    }
+    if (elsewhere != SIZE_MAX) {
+        sft__buf_text(&text, ", not to rank ");
+        sft__buf_u64(&text, p->c->parts[elsewhere].rank);
+        sft__buf_text(&text, ", which has it");
+    }
+    sft__buf_add(&text, "", 1);
+    const bool failed = text.failed || p->runs.text.failed;
+    const sft_status status =
+        failed ? sft__fail_nomem(p->err, text.len) : add_gap(p, e->name, e->name_len, text.data);
+    sft__buf_reset(&p->runs.text);
+    sft__buf_reset(&text);
+    return status;
+}
+
+/* MindSpore accumulates gradients in parameters of the graph that it never saves. */
+static bool is_never_saved(const sft__lset_entry *e) {
+    static const char start[] = "accu_grads";
+    return e->name_len >= sizeof start - 1 && memcmp(e->name, start, sizeof start - 1) == 0;
+}
+
+static sft_status look_for(promise *p, size_t at) {
+    const sft__lset_entry *const e = &p->set->entries[at];
+    size_t elsewhere = SIZE_MAX;
+    for (size_t i = 0; i < p->c->count; i++) {
+        const size_t part = (p->hit + i) % p->c->count; /* as the name before, most probably */
+        const sft_tensor *const t =
+            sft_catalog_find(p->c->parts[part].catalog, e->name, e->name_len);
+        if (t != NULL && sft__lset_gives(p->set, at, t, p->c->parts[part].rank)) {
+            p->hit = part;
+            return SFT_OK;
+        }
+        elsewhere = t != NULL ? part : elsewhere;
+    }
+    return nobody_has(p, at, elsewhere);
+}
+
+static sft_status check_names(promise *p) {
+    for (size_t i = 0; i < p->set->count; i++) {
+        const sft__lset_entry *const e = &p->set->entries[i];
+        if (e->match != SFT_LAYOUT_MATCH_NAME || is_never_saved(e) ||
+            sft__strmap_find(&p->set->map, e->name, e->name_len) != i) {
+            continue; /* not the first of its name */
+        }
+        SFT_TRY(look_for(p, i));
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- ranks */
+
+static uint64_t mesh_rank(const sft__lset_mesh *m, uint64_t device) {
+    return m->mesh.ranks != NULL ? m->mesh.ranks[device] : m->mesh.first_rank + device;
+}
+
+static bool mesh_has(const sft__lset_mesh *m, uint64_t rank) {
+    if (m->mesh.ranks == NULL) {
+        return rank >= m->mesh.first_rank && rank - m->mesh.first_rank < m->devices;
+    }
+    for (uint64_t i = 0; i < m->devices; i++) {
+        if (m->mesh.ranks[i] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool any_mesh_has(const sft_layout_set *set, uint64_t rank) {
+    for (size_t i = 0; i < set->mesh_count; i++) {
+        if (mesh_has(&set->meshes[i], rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranks of a larger model that lay here before, or of another stage than the strategy is for. */
+static sft_status check_extra(const promise *p) {
+    const sft_checkpoint *const c = p->c;
+    const uint64_t ranks = p->set->ranks;
+    const uint64_t last = c->parts[c->count - 1].rank;
+    if (last >= ranks && c->count > 1) {
+        return sft__fail(p->err, SFT_E_MISMATCH,
+                         "there is a rank %llu, and the layout is for %llu ranks",
+                         (unsigned long long)last, (unsigned long long)ranks);
+    }
+    for (size_t i = 0; i < p->set->count; i++) {
+        if (p->set->entries[i].kind == SFT__LSET_BOXES) {
+            return SFT_OK; /* boxes name ranks one by one; no mesh does */
+        }
+    }
+    for (size_t i = 0; i < c->count && p->set->mesh_count != 0 && c->count > 1; i++) {
+        if (!any_mesh_has(p->set, c->parts[i].rank)) {
+            return sft__fail(p->err, SFT_E_MISMATCH,
+                             "rank %llu has a file, and the layout gives nothing to it",
+                             (unsigned long long)c->parts[i].rank);
+        }
+    }
+    return SFT_OK;
+}
+
+/* Ranks without a file, as text. Of layouts for very many ranks only the first are looked at. */
+static sft_status note_absent(promise *p) {
+    enum { MOST = 1 << 17 };
+    const uint64_t end = p->set->ranks < MOST ? p->set->ranks : MOST;
+    sft__lset_runs runs;
+    memset(&runs, 0, sizeof runs);
+    sft__buf_init(&runs.text, p->c->allocator);
+    for (uint64_t rank = 0; rank < end; rank++) {
+        if (!has_file(p->c, rank) && any_mesh_has(p->set, rank)) {
+            sft__lset_runs_add(&runs, rank);
+        }
+    }
+    sft__lset_runs_end(&runs);
+    const char *const text = runs.text.failed || runs.count == 0
+                                 ? ""
+                                 : sft__arena_copy(&p->c->arena, runs.text.data, runs.text.len);
+    sft__buf_reset(&runs.text);
+    if (text == NULL) {
+        return sft__space_nomem(p->c, 1, p->err);
+    }
+    p->c->absent = text;
+    return SFT_OK;
+}
+
+static bool says_deduplicated(const sft_checkpoint *c) {
+    static const char key[] = "remove_redundancy";
+    for (size_t i = 0; i < c->count; i++) {
+        size_t len;
+        const char *const value =
+            sft_catalog_file_count(c->parts[i].catalog) == 0
+                ? NULL
+                : sft_catalog_metadata_find(c->parts[i].catalog, 0, key, sizeof key - 1, &len);
+        if (value != NULL && len == 4 && memcmp(value, "True", 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Patterns and modules promise no names. Ranks of one mesh have the same ones, so that others tell
+ * them, unless none of the mesh has a file, or each name stays with one rank. */
+static sft_status check_loose(promise *p, bool recorded) {
+    const bool alone = p->c->absent[0] != '\0' && !recorded && says_deduplicated(p->c);
+    for (size_t i = 0; i < p->set->loose_count; i++) {
+        const sft__lset_entry *const e = &p->set->entries[p->set->loose[i]];
+        bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
+        const sft__lset_mesh *const m = any ? NULL : &p->set->meshes[e->mesh];
+        for (uint64_t k = 0; !any && k < m->devices; k++) {
+            any = has_file(p->c, mesh_rank(m, k));
+        }
+        if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
+            return sft__fail(p->err, SFT_E_HOLE,
+                             "ranks %s have no file, and what \"%.100s\" of the layout gives them "
+                             "nobody else tells",
+                             p->c->absent, e->name);
+        }
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- dedupe.json */
+
+static bool any_part_has(const promise *p, const char *name, size_t len) {
+    for (size_t i = 0; i < p->c->count; i++) {
+        if (sft_catalog_find(p->c->parts[(p->hit + i) % p->c->count].catalog, name, len) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The names that were there when replicas were taken out: of those that the layout does not name
+ * each may lie on one rank. */
+static sft_status check_record(promise *p, bool *recorded) {
+    sft__space_text text;
+    const char *path;
+    sft__jnode *root;
+    *recorded = false;
+    SFT_TRY(sft__space_path(p->c, p->c->folder, RECORD, &path, p->err));
+    if (sft__space_read(p->c, path, &text, NULL) != SFT_OK) {
+        return SFT_OK; /* not there; expand says what is wrong with it */
+    }
+    sft_status status = SFT_OK;
+    if (sft__jtree_parse(&root, &p->c->arena, text.data, text.size, RECORD, NULL) == SFT_OK) {
+        const sft__jnode *const names = sft__jtree_get(root, "names");
+        *recorded = names != NULL && names->type == SFT__J_ARRAY;
+        for (const sft__jnode *n = *recorded ? names->first : NULL; n != NULL && status == SFT_OK;
+             n = n->next) {
+            const bool named = n->type == SFT__J_STRING &&
+                               sft__strmap_find(&p->set->map, n->text, n->len) == SFT__STRMAP_NONE;
+            if (named && !any_part_has(p, n->text, n->len)) {
+                status = add_gap(p, n->text, n->len, "no file holds it, and " RECORD " lists it");
+            }
+        }
+    }
+    sft__space_text_reset(&text);
+    return status;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+/* A layout that fits no rank's names is another model's. */
+static sft_status check_fit(const promise *p) {
+    sft_error why;
+    memset(&why, 0, sizeof why);
+    for (size_t i = 0; i < p->c->count; i++) {
+        sft_error *const err = i == 0 ? &why : NULL;
+        const sft_status status = sft_layout_set_fit(p->set, p->c->parts[i].catalog, NULL, err);
+        if (status != SFT_E_MISMATCH) {
+            return status == SFT_OK ? SFT_OK : sft__fail_nomem(p->err, p->set->count);
+        }
+    }
+    return sft__fail(p->err, SFT_E_MISMATCH, "%s", why.message);
+}
+
+static sft_status tell_gaps(const promise *p) {
+    const sft__space_gap *const first = p->c->gaps;
+    const unsigned long long more = p->c->gap_count - 1;
+    if (more == 0) {
+        return sft__fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len, "%s",
+                                first->why);
+    }
+    return sft__fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len,
+                            "%s; %llu more tensor%s missing", first->why, more,
+                            more == 1 ? " is" : "s are");
+}
+
+sft_status sft__space_keeps_promise(sft_checkpoint *c, sft_error *err) {
+    promise p;
+    bool recorded = false;
+    memset(&p, 0, sizeof p);
+    p.c = c;
+    p.set = c->layouts;
+    p.err = err;
+    if (c->layouts == NULL || c->count == 0) {
+        return SFT_OK;
+    }
+    if (c->kind == SFT_CHECKPOINT_RANKS) {
+        SFT_TRY(check_extra(&p));
+        SFT_TRY(check_fit(&p));
+        SFT_TRY(note_absent(&p));
+        SFT_TRY(check_record(&p, &recorded));
+        if (!c->partial) {
+            SFT_TRY(check_loose(&p, recorded));
+        }
+    }
+    SFT_TRY(check_names(&p));
+    return c->gap_count == 0 || c->partial ? SFT_OK : tell_gaps(&p);
+}
