@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Union  # noqa: F401  (importable from h
 
 import numpy as np
 
-from . import _alias, _io
+from . import _alias, _core, _io
 from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file  # noqa: F401
 
 TYPE_CHECKING = False
@@ -127,6 +127,9 @@ def _unpack_f4(packed: np.ndarray, shape: Any) -> np.ndarray:
     return both.reshape(shape).view(_getdtype("F4"))
 
 
+_OURS = (deserialize, _view2np)
+
+
 class _Numpy(_io.Frame):
     name = "np"
 
@@ -222,7 +225,12 @@ def save_stream(
 
 def load(data: Any) -> dict[str, np.ndarray]:
     """Arrays from the bytes of a file (bytes, bytearray, memoryview, mmap), writable, each its own memory."""
-    return _view2np(deserialize(data))
+    if sys.byteorder == "big" or (deserialize, _view2np) != _OURS:
+        return _view2np(deserialize(data))
+    try:
+        return _core._load_bytes(data, "np")  # the same without a bytearray and a view for each
+    except (AttributeError, TypeError):
+        return _view2np(deserialize(data))  # says what is wrong
 
 
 def load_file(

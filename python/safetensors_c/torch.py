@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple, Union  # noqa: F401  (
 
 import torch
 
-from . import _alias, _io
+from . import _alias, _core, _io
 from ._core import (  # noqa: F401  (programs import safe_open from here)
     SafetensorError,
     TensorSpec,
@@ -378,6 +378,8 @@ def _tensor_over(data: Any, code: str, shape: list[int]) -> torch.Tensor:
     return tensor.view(dtype).reshape(shape)
 
 
+_OURS = (deserialize, _view2torch)
+
 # ---------------------------------------------------------------- the frame
 
 
@@ -606,7 +608,10 @@ def save_model(
 
 def load(data: Any, *, device: Device = "cpu") -> dict[str, torch.Tensor]:
     """Tensors from the bytes of a file (bytes, bytearray, memoryview, mmap), each in memory of its own."""
-    tensors = _view2torch(deserialize(data))
+    if _BIG or (deserialize, _view2torch) != _OURS:
+        tensors = _view2torch(deserialize(data))
+    else:
+        tensors = _core._load_bytes(data, "pt")  # the same without a bytearray and a view for each
     if device not in ("cpu", None):
         tensors = {name: t.to(device) for name, t in tensors.items()}
     return tensors

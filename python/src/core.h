@@ -275,6 +275,9 @@ typedef struct core_wish {
 } core_wish;
 
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
+/* All tensors as a dict, each where `where` says. */
+typedef bool (*core_where)(void *ctx, const sft_tensor *tensor, core_place *place);
+PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework, core_where where, void *ctx);
 /* One tensor, owned: read, not mapped. */
 PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish);
 PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress, bool verify);
@@ -316,6 +319,7 @@ const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
 PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_load_bytes(PyObject *module, PyObject *args);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs);

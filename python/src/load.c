@@ -10,6 +10,7 @@
 
 #define POOL_THREADS 8
 #define MANY 256
+#define FEW 16
 #define POLL_NANOSECONDS 50000000
 /* Small pieces come by the thousand: so many calls or bytes pass before the clock is looked at again. */
 #define POLL_CALLS 16
@@ -165,14 +166,14 @@ fail:
 
 /* ---------------------------------------------------------------- the dict */
 
-/* How many tensors from i on lie in the same source, and their dimensions. */
-static size_t alike(const chosen *c, size_t i, size_t *dimensions)
+/* How many tensors from i on lie in the same source, `most` at most, and their dimensions. */
+static size_t alike(const chosen *c, size_t i, size_t most, size_t *dimensions)
 {
     uint32_t source = c->tensors[i]->pieces[0].source;
     size_t n = 0;
 
     *dimensions = 0;
-    for (; i + n < c->count && c->tensors[i + n]->pieces[0].source == source; n++) {
+    for (; i + n < c->count && n < most && c->tensors[i + n]->pieces[0].source == source; n++) {
         *dimensions += c->tensors[i + n]->rank;
     }
     return n;
@@ -188,13 +189,12 @@ static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value
 }
 
 /* `where` tells each tensor's memory: the mapped file's, or that of a load. */
-typedef bool (*where_is)(void *ctx, const sft_tensor *tensor, core_place *place);
-
-static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device, where_is where,
+static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device, core_where where,
                        void *ctx)
 {
     core_slab *slab = NULL;
-    size_t left = 0;
+    const core_memory *memory = NULL;
+    size_t left = 0, most = c->count;
     bool done = true;
 
     for (size_t i = 0; done && i < c->count; i++) {
@@ -202,9 +202,11 @@ static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObj
         core_place place;
         PyObject *value;
         done = where(ctx, t, &place);
-        if (done && left == 0) {
+        if (done && (left == 0 || place.memory != memory)) {
             size_t dimensions;
-            left = alike(c, i, &dimensions);
+            most = left != 0 ? FEW : most; /* neighbours do not lie in the same memory here */
+            left = alike(c, i, most, &dimensions);
+            memory = place.memory;
             core_slab_drop(slab);
             slab = core_slab_new(left, dimensions, place.memory);
             if (slab == NULL) {
@@ -226,7 +228,7 @@ static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObj
     return done;
 }
 
-static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, where_is where, void *ctx)
+static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, core_where where, void *ctx)
 {
     PyObject *dict = PyDict_New();
     bool done = dict != NULL;
@@ -392,6 +394,20 @@ PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
             dict = load_owned(state, file, &c, wish);
         }
     }
+    chosen_free(&c);
+    return dict;
+}
+
+PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework, core_where where, void *ctx)
+{
+    core_wish wish = {framework, NULL, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
+    PyObject *dict;
+    chosen c;
+
+    if ((framework == CORE_TORCH && !core_torch_ready(state)) || !choose(state, file, NULL, &c)) {
+        return NULL;
+    }
+    dict = fill(state, &c, &wish, where, ctx);
     chosen_free(&c);
     return dict;
 }

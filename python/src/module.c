@@ -29,6 +29,7 @@ static PyMethodDef methods[] = {
     {"serialize_fd", CALL(core_serialize_fd), METH_VARARGS | METH_KEYWORDS,
      "serialize_fd(tensor_dict, fd, metadata=None, *, digests=None, progress=None)\n--\n\n"
      "Writes a file as a stream into a descriptor."},
+    {"_load_bytes", core_load_bytes, METH_VARARGS, "_load_bytes(data, framework): what load() of a module gives."},
     {"deserialize", CALL(core_deserialize), METH_VARARGS | METH_KEYWORDS,
      "deserialize(bytes)\n--\n\n[(name, {'shape': ..., 'dtype': ..., 'data': bytearray}), ...]"},
     {"_safe_open_handle", CALL(core_safe_open_handle), METH_VARARGS | METH_KEYWORDS,

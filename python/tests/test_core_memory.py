@@ -353,3 +353,66 @@ def test_threads_take_and_return_pages(tmp_path):
     for t in threads:
         t.join()
     assert not wrong
+
+
+# ---------------------------------------------------------------- load() of bytes, saves in pieces
+
+
+def counter(name):
+    with open("/proc/self/io") as f:
+        return dict(line.split(": ") for line in f.read().splitlines())[name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts of Linux")
+def test_bytes_loaded_again_and_again_come_into_the_same_pages():
+    import resource
+
+    import safetensors_c.numpy as sn
+
+    data = sn.save({str(i): np.full(1 << 21, i, "u1") for i in range(12)})
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        loaded = sn.load(data)
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        assert all(loaded[str(i)][-1] == i for i in range(12))
+        del loaded
+    assert faults < 1000, faults  # 6,144 pages
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_bytes_of_many_sizes(framework):
+    module = pytest.importorskip("safetensors_c." + framework)
+    import safetensors_c.numpy as sn
+
+    rng = np.random.default_rng(1)
+    sizes = [0, 1, 3, 64, 65, 1 << 16, (1 << 20) + 1, (4 << 20) - 64, 4 << 20, (9 << 20) + 5, 7, 3 << 20, 3 << 20, 2]
+    tensors = {f"{i:02}": rng.integers(0, 255, n, dtype="u1") for i, n in enumerate(sizes)}
+    tensors["scalar"] = np.array(7.0)
+    tensors.update({f"small{i}": np.full((i % 3, 5), i, "i2") for i in range(400)})
+    data = bytearray(sn.save(tensors))
+    loaded = module.load(data)
+    data[:] = bytes(len(data))  # copies, all of them
+    assert len(loaded) == len(tensors)
+    for name, tensor in tensors.items():
+        array = np.asarray(loaded[name])
+        assert array.shape == tensor.shape and array.dtype == tensor.dtype and (array == tensor).all(), name
+        if array.size:
+            loaded[name][...] = 0  # writable, and nobody else's
+    kept = loaded["09"]
+    del loaded
+    kept[:] = 1
+    assert int(kept.sum()) == len(kept)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts of Linux")
+def test_a_save_writes_in_pieces(tmp_path):
+    import safetensors_c.numpy as sn
+
+    tensors = {str(i): np.ones(5 << 20, "u1") for i in range(6)}
+    tensors.update({f"s{i}": np.ones(1000, "u1") for i in range(3000)})
+    before = int(counter("syscw"))
+    sn.save_file(tensors, tmp_path / "t")
+    calls = int(counter("syscw")) - before
+    assert 33 << 20 > calls * (256 << 10) and calls >= 66, calls  # 33 MB by at most 512 KiB
+    loaded = sn.load_file(tmp_path / "t")
+    assert all((loaded[name] == tensor).all() for name, tensor in tensors.items())

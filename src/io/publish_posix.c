@@ -392,14 +392,31 @@ sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error 
     return SFT_OK;
 }
 
+enum { WRITE_PIECE = 512 << 10 };
+
+/* One call, of at most WRITE_PIECE bytes and no further than the next multiple of it in the file:
+ * the system makes the pages of a larger call in runs as long as the call, and looks for such runs
+ * in memory that it has yet to clear, a process' first save of 512 MiB then takes up to eight times
+ * as long. */
 static ssize_t write_parts(int fd, struct iovec *iov, int count, off_t offset) {
-#if defined(__APPLE__) /* pwritev came late there, and calls of 2 GiB are refused */
-    (void)count;
-    return pwrite(fd, iov[0].iov_base, iov[0].iov_len < 1u << 30 ? iov[0].iov_len : 1u << 30,
-                  offset);
+    size_t room = WRITE_PIECE - (size_t)((uint64_t)offset % WRITE_PIECE);
+    int n = 0;
+
+    while (n < count && iov[n].iov_len <= room) {
+        room -= iov[n++].iov_len;
+    }
+#if defined(__APPLE__) /* pwritev came late there */
+    return pwrite(fd, iov[0].iov_base, n > 0 ? iov[0].iov_len : room, offset);
 #else
-    return count == 1 ? pwrite(fd, iov[0].iov_base, iov[0].iov_len, offset)
-                      : pwritev(fd, iov, count, offset);
+    if (n < count && room > 0) { /* the rest of this one is left to the next call */
+        const size_t len = iov[n].iov_len;
+        iov[n].iov_len = room;
+        const ssize_t done = pwritev(fd, iov, n + 1, offset);
+        iov[n].iov_len = len;
+        return done;
+    }
+    return n == 1 ? pwrite(fd, iov[0].iov_base, iov[0].iov_len, offset)
+                  : pwritev(fd, iov, n, offset);
 #endif
 }
 
