@@ -28,10 +28,11 @@ WRITERS = {"numpy": "venv", "gguf": "venv", "torch": "venv", "dcp": "venv", "onn
            "mindspore": "venv-import-mindspore", "joblib": "venv-import-classic", "arrow": "venv-import-classic"}
 
 
-def write(name, build, folder):
-    python = build / WRITERS[name] / "bin" / "python"
+def write(name, build, folder, writers=WRITERS):
+    """Runs a writer; what went wrong, or an empty text."""
+    python = build / writers[name] / "bin" / "python"
     if not python.exists():
-        return "no environment %s: scripts/import_peers.sh makes it" % WRITERS[name]
+        return "no environment %s: scripts/import_peers.sh makes it" % writers[name]
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3",
                CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore", KERAS_BACKEND="numpy" if name == "keras" else "tensorflow")
     script = "hdf5" if name == "h5py" else name
