@@ -57,6 +57,8 @@ look_test() {
     # The MPI wing is built where these are; its tests run mpirun.
     need_command mpirun openmpi-bin
     need_file libopenmpi-dev /usr/lib/*/openmpi/include/mpi.h /usr/include/mpi.h /usr/include/*/mpi.h /usr/local/include/mpi.h
+    # Two machines of namespaces for the tests of redirects.
+    [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || need_command ip iproute2
     # /usr/sbin is not in everybody's path
     [ -x /usr/sbin/nginx ] || need_command nginx nginx-light
     need_command openssl openssl

@@ -8,18 +8,21 @@
  *    file that changes at the server is SFT_E_CHANGED at the next read. A server that sends neither
  *    is not pinned.
  *  - A server that ignores ranges serves what begins within `whole_bytes` of the file's start, no
- *    more.
+ *    more; sft_remote_fetch of whole files reads them in one go.
  *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
  *    again (SFT_REMOTE_NO_HUB_CACHE asks always).
  *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
  *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
  *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
- *    https to http, nor to anything but these two; another host never sees a credential.
- *  - Names in error messages leave out the query of a URL, which may be a secret.
+ *    https to http, nor to anything but these two, nor from a public address to a private one, nor
+ *    from another machine to this one (docs/remote.md); another host never sees a credential. Behind
+ *    a proxy only literal addresses are checked.
+ *  - Error messages and names of sources leave out the query of a URL, which may be a secret.
  *
  * URLs:
  *  - https://host/path; http:// only to this machine, unless SFT_REMOTE_ALLOW_HTTP
- *  - hf://[models/]ORG/REPO[@REVISION][/FILE]; also hf://datasets/..., hf://spaces/...
+ *  - hf://[models/]ORG/REPO[@REVISION][/FILE]; also hf://datasets/..., hf://spaces/...; a slash in a
+ *    revision is written %2F
  *  - s3://BUCKET/KEY
  * Each names a .safetensors file or an *.index.json (its shards lie beside it). hf://ORG/REPO alone
  * is the model of the repository: its model.safetensors.index.json, model.safetensors, or what it

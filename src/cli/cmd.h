@@ -153,6 +153,7 @@ struct cli {
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
+    struct cli_secret *secrets; /* of url.c: URLs that hold some */
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
     sft_catalog *unnamed; /* what --names was applied to */

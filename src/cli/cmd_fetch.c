@@ -118,7 +118,7 @@ static void fetch(cli *c) {
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
     const sft_status status =
-        api->fetch(c->remote, operand, folder != NULL ? folder : ".", &o, &r, &err);
+        api->fetch(c->remote, cli_url_real(c, operand), folder != NULL ? folder : ".", &o, &r, &err);
     cli_control_end(c);
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);

@@ -7,6 +7,7 @@
  * "--" ends options. Read cmd.h first.
  */
 #include "cmd.h"
+#include "url.h"
 #include "sys.h"
 #include <stdlib.h>
 #include <string.h>
@@ -363,6 +364,7 @@ bool cli_parse(cli *c, int argc, char **argv) {
     bool only_operands = false;
     size_t letters = 0;
 
+    cli_url_conceal(c, argc, argv);
     for (int i = 0; i < argc; i++) { /* each value comes from a letter or a word */
         letters += strlen(argv[i]) + 1;
     }

@@ -5,18 +5,118 @@
  */
 #include "url.h"
 #include "wing.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static bool begins(const char *text, const char *start) {
+    for (; *start != '\0'; text++, start++) {
+        if ((*text >= 'A' && *text <= 'Z' ? *text | 0x20 : *text) != *start) {
+            return false;
+        }
+    }
+    return true;
+}
 
 bool cli_is_url(const char *operand) {
     static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-        if (strncmp(operand, starts[i], strlen(starts[i])) == 0) {
+        if (begins(operand, starts[i])) {
             return true;
         }
     }
     return false;
 }
+
+/* ---------------------------------------------------------------- secrets */
+
+typedef struct cli_secret {
+    struct cli_secret *next;
+    char *shown;     /* the argument as everybody sees it */
+    const char *url; /* in it */
+    char *real;
+} cli_secret;
+
+/* The URL in an argument: all of it, or the value of "--option=" or "-o". NULL: none. */
+static char *url_in(char *word) {
+    char *at = word;
+
+    if (word[0] == '-' && word[1] == '-') {
+        at = strchr(word, '=');
+        at = at != NULL ? at + 1 : word;
+    } else if (word[0] == '-' && word[1] != '\0') {
+        at = word + 2;
+    }
+    size_t scheme = 0;
+    while ((at[scheme] >= 'a' && at[scheme] <= 'z') || (at[scheme] >= 'A' && at[scheme] <= 'Z') ||
+           (at[scheme] >= '0' && at[scheme] <= '9')) {
+        scheme++;
+    }
+    return scheme > 0 && strncmp(at + scheme, "://", 3) == 0 ? at : NULL;
+}
+
+/* How much of "user:password@" stands at the beginning of what follows "://". */
+static size_t login_length(const char *url, const char *rest) {
+    const size_t authority = strcspn(rest, "/?#");
+    size_t n = 0;
+
+    for (size_t i = 0; i < authority && !begins(url, "hf://"); i++) {
+        n = rest[i] == '@' ? i + 1 : n;
+    }
+    return n;
+}
+
+static const cli_secret *secret_of(const cli *c, const char *shown) {
+    for (const cli_secret *s = c->secrets; s != NULL; s = s->next) {
+        if (strcmp(s->url, shown) == 0) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static void conceal(cli *c, char **word) {
+    char *url = url_in(*word);
+    char *rest = url != NULL ? strstr(url, "://") + 3 : NULL;
+    const size_t login = rest != NULL ? login_length(url, rest) : 0;
+    const size_t query = rest != NULL ? strcspn(rest + login, "?") : 0;
+
+    if (rest == NULL || (login == 0 && rest[login + query] == '\0')) {
+        return;
+    }
+    const size_t size = strlen(*word) + 32;
+    cli_secret *s = cli_alloc(1, sizeof *s);
+    s->shown = cli_alloc(size, 1);
+    s->real = cli_alloc(strlen(url) + 1, 1);
+    memcpy(s->real, url, strlen(url) + 1);
+    const int n =
+        snprintf(s->shown, size, "%.*s%.*s", (int)(rest - *word), *word, (int)query, rest + login);
+    s->url = s->shown + (url - *word);
+    for (unsigned k = 2; secret_of(c, s->url) != NULL; k++) { /* the same place by another query */
+        (void)snprintf(s->shown + n, 16, "?%u", k);
+    }
+    s->next = c->secrets;
+    c->secrets = s;
+    memset(rest, '*', login > 0 ? login - 1 : 0);
+    if (rest[login + query] == '?') {
+        memset(rest + login + query + 1, '*', strlen(rest + login + query + 1));
+    }
+    *word = s->shown;
+}
+
+void cli_url_conceal(cli *c, int argc, char **argv) {
+    for (int i = 0; i < argc; i++) {
+        conceal(c, &argv[i]);
+    }
+}
+
+const char *cli_url_real(const cli *c, const char *operand) {
+    const cli_secret *s = secret_of(c, operand);
+    return s != NULL ? s->real : operand;
+}
+
+/* ---------------------------------------------------------------- opening */
 
 static int poll_stopped(void *ctx, const sft_progress *progress) {
     (void)progress; /* what is under way is told by whoever asked for it */
@@ -47,7 +147,8 @@ sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *opt
     sft_error why;
     const sft_remote_api *api = cli_url_api(c, &why);
     const sft_status status =
-        api != NULL ? api->open(out, c->remote, operand, options, &why) : (sft_status)why.status;
+        api != NULL ? api->open(out, c->remote, cli_url_real(c, operand), options, &why)
+                    : (sft_status)why.status;
 
     if (api == NULL) {
         *out = NULL;
@@ -62,10 +163,18 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
     const sft_remote_api *api = cli_url_api(c, err);
 
     *out = NULL;
-    return api != NULL ? api->source_open(out, c->remote, operand, err) : SFT_E_UNSUPPORTED;
+    return api != NULL ? api->source_open(out, c->remote, cli_url_real(c, operand), err)
+                       : SFT_E_UNSUPPORTED;
 }
 
 void cli_url_end(cli *c) {
+    while (c->secrets != NULL) {
+        cli_secret *s = c->secrets;
+        c->secrets = s->next;
+        free(s->shown);
+        free(s->real);
+        free(s);
+    }
     if (c->remote != NULL) {
         const sft_remote_api *api = cli_wing_get(CLI_WING_REMOTE, NULL);
         if (c->verbose) {

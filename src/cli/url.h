@@ -8,6 +8,12 @@
 #include "cmd.h"
 #include <sft/remote.h>
 
+/* Before anything else looks at the arguments: URLs that hold a query or a password are replaced by
+ * what of them may be shown, and the secrets wiped from where other programs see them. So nothing
+ * that prints an operand can print a secret; what opens one asks for the real URL. */
+void cli_url_conceal(cli *c, int argc, char **argv);
+const char *cli_url_real(const cli *c, const char *operand); /* itself, if nothing was concealed */
+
 /* Told by its beginning; the wing is not needed for that. */
 bool cli_is_url(const char *operand);
 /* The wing and its state, made on first use from the options and the environment; NULL: *err. */

@@ -6,6 +6,7 @@
  */
 #include "remote/transfer.h"
 #include <stdio.h>
+#include <string.h>
 
 enum { DROP_MAX = 64 << 10, RANGE_TEXT = 48 /* two numbers of 20 digits */ };
 
@@ -15,14 +16,14 @@ void sft__exchange_ask(sft__exchange *x, char text[SFT__ASK_TEXT]) {
     const size_t room = SFT__ASK_TEXT;
     const sft__get *get = x->get;
     const sft__object *o = get->object;
-    const bool many = get->ranges != NULL && !x->plain && o->credential != SFT__SIGV4 &&
-                      !sft__multipart_refused(o->remote, x->url);
+    const bool many = get->ranges != NULL && !get->whole && !x->plain &&
+                      o->credential != SFT__SIGV4 && !sft__multipart_refused(o->remote, x->url);
     uint64_t from = x->at;
     size_t len = 0;
 
     x->asked = 0;
     x->stop = get->offset + get->size;
-    for (size_t i = x->range; get->ranges != NULL && i < get->range_count; i++) {
+    for (size_t i = x->range; get->ranges != NULL && !get->whole && i < get->range_count; i++) {
         const uint64_t end = get->ranges[i].offset + get->ranges[i].size;
         if (many ? x->asked == SFT__RANGES_MAX || room - len < RANGE_TEXT
                  : x->asked > 0 && (get->ranges[i].offset - x->stop > SFT__JOIN_GAP ||
@@ -104,6 +105,14 @@ static bool take_parts(sft__exchange *x, const uint8_t *data, size_t len) {
 
 bool sft__exchange_body(sft__exchange *x, const uint8_t *data, size_t len) {
     if (x->verdict != SFT__TAKE) {
+        if (x->explaining) {
+            const size_t room = sizeof x->why - x->why_len;
+            memcpy(x->why + x->why_len, data, len < room ? len : room);
+            x->why_len += len < room ? len : room;
+            if (x->why_len == sizeof x->why && x->verdict == SFT__FAIL) {
+                return false; /* nothing more is wanted of it */
+            }
+        }
         x->dropped += len;
         x->enough = x->dropped > DROP_MAX;
         return !x->enough;

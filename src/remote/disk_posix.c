@@ -157,7 +157,7 @@ static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
     sft_sha256 s;
 
     sft_sha256_init(&s);
-    sft_sha256_update(&s, object->url, object->url_size);
+    sft_sha256_update(&s, object->stable, object->stable_size);
     sft_sha256_update(&s, version, strlen(version) + 1);
     sft_sha256_update(&s, &size, sizeof size);
     sft_sha256_final(&s, digest);

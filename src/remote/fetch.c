@@ -30,6 +30,8 @@ typedef struct outcome { /* one file to be written */
     uint8_t *own; /* bytes [0, own_size) are made here: a header */
     size_t own_size;
     bool kept;
+    sft__range *ranges; /* that are missing, where the server has no ranges */
+    size_t range_room;
     sft__staging staging;
 } outcome;
 
@@ -335,6 +337,49 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
     return SFT_OK;
 }
 
+/* The file from a server without ranges: one get from its beginning, of which what is missing is
+ * taken. */
+static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
+    const span *s = &f->spans[0];
+    size_t n = 0;
+
+    for (uint64_t b = 0; b < f->staging.blocks; b++) {
+        const uint64_t begin = b * SFT__STAGE_BLOCK;
+        const uint64_t left = f->size - begin;
+        const uint64_t size = left < SFT__STAGE_BLOCK ? left : SFT__STAGE_BLOCK;
+        if (sft__staging_has(&f->staging, b)) {
+            continue;
+        }
+        if (n > 0 && f->ranges[n - 1].offset + f->ranges[n - 1].size == begin) {
+            f->ranges[n - 1].size += size;
+            continue;
+        }
+        if (!sft__grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
+            return sft__no_memory(err, (n + 1) * sizeof *f->ranges);
+        }
+        f->ranges[n++] = (sft__range){begin, size};
+    }
+    if (n == 0) {
+        return SFT_OK;
+    }
+    const uint64_t first = f->ranges[0].offset;
+    SFT_TRY(add_todo(w, t, f, s, first, first + 1, err)); /* a place for it */
+    sft__get *get = &t->gets[t->count - 1];
+    get->offset = first;
+    get->size = f->ranges[n - 1].offset + f->ranges[n - 1].size - first;
+    get->ranges = f->ranges;
+    get->range_count = n;
+    get->whole = true;
+    get->bulk = true;
+    get->share = false;
+    return SFT_OK;
+}
+
+static bool in_one_go(const outcome *f) {
+    return !f->kept && f->own_size == 0 && f->span_count == 1 && f->spans[0].object != NULL &&
+           f->spans[0].size == f->size && f->spans[0].object->whole_only;
+}
+
 static sft_status gather(work *w, todo *t, sft_error *err) {
     const uint32_t connections = w->remote->settings.o.connections;
 
@@ -344,6 +389,10 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
     t->part = connections == 1 ? 0 : t->part > SFT__STAGE_BLOCK ? t->part : SFT__STAGE_BLOCK;
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
+        if (in_one_go(f)) {
+            SFT_TRY(add_in_one_go(w, t, f, err));
+            continue;
+        }
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {
             uint64_t end = b;
             while (end < f->staging.blocks && !sft__staging_has(&f->staging, end)) {
@@ -460,6 +509,7 @@ static void work_reset(work *w) {
             sft__staging_close(&f->staging);
         }
         sft__free(w->a, f->spans, f->span_room * sizeof *f->spans);
+        sft__free(w->a, f->ranges, f->range_room * sizeof *f->ranges);
         sft__free(w->a, f->own, f->own_size);
     }
     sft__free(w->a, w->files, w->count * sizeof *w->files);

@@ -94,7 +94,18 @@ static void take(const char **field, const char *first, const char *second) {
     }
 }
 
-sft_status sft__environment(sft_remote_options *o, sft__arena *arena, sft_error *err) {
+/* As libcurl takes them: HTTP_PROXY is left alone, for a CGI program has it from its client. */
+static void proxies(sft__proxies *p) {
+    take(&p->http, "http_proxy", NULL);
+    take(&p->http, "all_proxy", "ALL_PROXY");
+    take(&p->https, "https_proxy", "HTTPS_PROXY");
+    take(&p->https, "all_proxy", "ALL_PROXY");
+    take(&p->no, "no_proxy", "NO_PROXY");
+}
+
+sft_status sft__environment(sft__settings *s, sft_error *err) {
+    sft_remote_options *o = &s->o;
+    sft__arena *arena = &s->strings;
     const char *home = hub_home(arena);
 
     take(&o->hf_endpoint, "HF_ENDPOINT", NULL);
@@ -117,6 +128,7 @@ sft_status sft__environment(sft_remote_options *o, sft__arena *arena, sft_error 
     take(&o->s3_region, "AWS_REGION", "AWS_DEFAULT_REGION");
     take(&o->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
     take(&o->ca_file, "SSL_CERT_FILE", "CURL_CA_BUNDLE");
+    proxies(&s->proxies);
     o->flags |= truth("HF_HUB_OFFLINE") ? SFT_REMOTE_OFFLINE : 0;
     return SFT_OK;
 }
@@ -163,11 +175,13 @@ static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url
     }
     cache_repo(b, o->hf_cache, u);
     const size_t repo = b->len;
+    char revision[SFT__REVISION_MAX];
+    const size_t revision_len = sft__url_decode(revision, u->revision, u->revision_len);
     if (is_commit(u->revision, u->revision_len)) {
         commit = sft__arena_copy(&arena, u->revision, u->revision_len);
     } else {
         sft__buf_text(b, "refs/");
-        sft__buf_add(b, u->revision, u->revision_len);
+        sft__buf_add(b, revision, revision_len);
         sft__buf_add(b, "", 1);
         const char *line = b->failed ? NULL : first_line(&arena, b->data);
         commit = line != NULL ? sft__arena_copy(&arena, line, strlen(line)) : NULL;
@@ -211,12 +225,14 @@ static void add_endpoint(sft__buf *b, const char *endpoint) {
 
 static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
     const sft_remote_options *o = &remote->settings.o;
+    char revision[SFT__REVISION_MAX];
     sft__hub_url u;
 
     if (!sft__hub_url_parse(&u, url + 5)) {
+        char shown[200];
+        sft__url_show(shown, sizeof shown, url);
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%.200s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]",
-                             url);
+                             "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
     }
     out->hub = true;
     out->repository = u.file == NULL || !is_weights(u.file);
@@ -230,7 +246,8 @@ static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url
     sft__buf_add(&out->url, u.repo, u.repo_len);
     sft__buf_text(&out->url, "/resolve/");
     out->revision_at = out->url.len;
-    sft__url_encode(&out->url, u.revision, u.revision_len, false);
+    sft__url_encode(&out->url, revision, sft__url_decode(revision, u.revision, u.revision_len),
+                    false);
     out->revision_len = out->url.len - out->revision_at;
     sft__buf_text(&out->url, "/");
     if (u.file != NULL) {
@@ -252,8 +269,10 @@ static sft_status s3_place(sft__place *out, sft_remote *remote, const char *url,
     size_t bucket_len;
 
     if (!sft__s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
+        char shown[200];
+        sft__url_show(shown, sizeof shown, url);
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%.200s: not of the form s3://BUCKET/KEY", url);
+                             "%s: not of the form s3://BUCKET/KEY", shown);
     }
     out->credential = o->s3_access_key != NULL ? SFT__SIGV4 : SFT__ANONYMOUS;
     if (o->s3_endpoint != NULL) {
@@ -311,7 +330,13 @@ sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url,
         return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
                              "a URL begins with https://, http://, hf:// or s3://");
     }
-    if ((url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f') {
+    const bool hub = (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f';
+    if ((hub || (url[0] | 0x20) == 's') && sft__url_signed(url)) {
+        status = sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                               "a signed URL begins with https://; in %s a question mark is part "
+                               "of a name",
+                               hub ? "hf://" : "s3://");
+    } else if (hub) {
         status = hub_place(out, remote, url, err);
     } else if ((url[0] | 0x20) == 's') {
         status = s3_place(out, remote, url, err);

@@ -5,8 +5,10 @@
  *
  *  - 206: exactly from the byte that was asked for, not beyond the last one, of the known size and
  *    version, not encoded, in one part: taken. Shorter than asked: taken, the rest is asked for
- *    again. In parts, if several ranges were asked for: taken, each part judged as it comes.
- *  - 200, the whole file: taken while what is wanted lies within the budget from its start.
+ *    at once if it was worth a request, else after a while. In parts, if several ranges were asked
+ * for: taken, each part judged as it comes.
+ *  - 200, the whole file: taken while what is wanted lies within the budget from its start, or to
+ *    the end if nothing else is to be had and the whole is wanted.
  *  - 3xx: followed if allowed.
  *  - 408 425 429 500 502 503 504: tried again.
  *  - 416: an empty file, or a fault.
@@ -43,6 +45,35 @@ void sft__exchange_fault(sft__exchange *x, const char *fault) {
 void sft__exchange_note(sft__exchange *x, const char *more) {
     const size_t len = strlen(x->failure);
     (void)snprintf(x->failure + len, sizeof x->failure - len, "%s%s", len > 0 ? "; " : "", more);
+}
+
+/* The words of a server may repeat what it was sent. */
+static bool repeats_secret(const sft__exchange *x, const char *text) {
+    const sft__object *object = x->get->object;
+    const sft_remote_options *o = &object->remote->settings.o;
+    const char *const secrets[] = {o->hf_token, o->s3_access_key, o->s3_secret_key,
+                                   o->s3_session_token};
+
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        if (secrets[i] != NULL && sft__mentions(text, secrets[i], strlen(secrets[i]))) {
+            return true;
+        }
+    }
+    return sft__mentions_query(text, x->url) || sft__mentions_query(text, object->url);
+}
+
+void sft__exchange_explain(sft__exchange *x) {
+    char text[SFT__REASON_MAX];
+
+    sft__reason(text, sizeof text, x->why, x->why_len);
+    if (text[0] == '\0') {
+        memcpy(text, x->response.problem, sizeof text);
+    }
+    if (text[0] != '\0') {
+        sft__exchange_note(x, repeats_secret(x, text) ? "the server's words repeat a credential"
+                                                      : text);
+    }
+    x->explaining = false;
 }
 
 sft_status sft__exchange_fail(sft__exchange *x) {
@@ -117,6 +148,13 @@ static void judge_206(sft__exchange *x) {
     }
 }
 
+/* No ranges are served: whoever wants the whole asks for it in one go. */
+static void note_whole_only(sft__object *object) {
+    sft__mutex_lock(&object->mutex);
+    object->whole_only = true;
+    sft__mutex_unlock(&object->mutex);
+}
+
 static void judge_200(sft__exchange *x) {
     const sft__response *r = &x->response;
     sft__object *object = x->get->object;
@@ -126,12 +164,19 @@ static void judge_200(sft__exchange *x) {
 
     if (!r->has_length && !object->known) {
         sft__exchange_fault(x, "the whole file instead of a range, and no Content-Length");
-    } else if (sft__object_meet(object, r, r->has_length ? r->length : object->size, &why) !=
-               SFT_OK) {
+        return;
+    }
+    if (sft__object_meet(object, r, r->has_length ? r->length : object->size, &why) != SFT_OK) {
         fail(x, (sft_status)why.status, 0, why.message);
-    } else if (x->asked > 1) {
+        return;
+    }
+    note_whole_only(object);
+    if (x->asked > 1) {
         sft__exchange_plain(x);
         x->verdict = SFT__PLAIN;
+    } else if (x->get->whole) { /* again from the start, if it is not the first time */
+        x->pos = 0;
+        x->verdict = SFT__TAKE;
     } else if (end > budget && x->at != 0) {
         sft__exchange_fault(
             x, "the whole file instead of a range, which lies beyond the budget for that");
@@ -208,9 +253,11 @@ static void judge_other(sft__exchange *x, int status) {
                                                   : ", no credential was sent");
     note(x, SFT_E_HTTP, status, text);
     x->verdict = address && x->cached_redirect ? SFT__HOME : again ? SFT__DROP : SFT__FAIL;
+    x->explaining = x->verdict != SFT__HOME;
     if (x->asked > 1 && x->verdict == SFT__FAIL) { /* perhaps it is only that they are many */
         sft__exchange_plain(x);
         x->verdict = SFT__PLAIN;
+        x->explaining = false;
     }
 }
 
@@ -323,29 +370,54 @@ static bool replace_url(sft__exchange *x, const char *to) {
     return true;
 }
 
-/* Why a redirect is refused, or NULL. */
-static const char *refuse(const sft__exchange *x, const char *to) {
+/* Why a redirect is refused, or NULL; as far as its text says. Where a name leads is known when it
+ * is about to be connected to. from: of the server that gave it. */
+static const char *refuse(const sft__exchange *x, const char *to, sft__reach from_reach) {
     const sft_remote *remote = x->get->object->remote;
+    sft__reach reach;
     sft__url from;
     sft__url next;
 
     if (!sft__url_parse(&from, x->url) || !sft__url_parse(&next, to)) {
-        return "only http and https are followed";
+        return sft__url_has_login(to) ? "it holds a user name or a password"
+                                      : "only http and https are followed";
     }
     if (from.https && !next.https) {
         return "it leads from https to http";
-    }
-    if (!sft__url_loopback(&from) && sft__url_loopback(&next)) {
-        return "it leads to this machine";
     }
     if (!next.https && !sft__url_loopback(&next) &&
         (remote->settings.o.flags & SFT_REMOTE_ALLOW_HTTP) == 0) {
         return "http is allowed to this machine only";
     }
-    return NULL;
+    return sft__reach_literal(next.host, next.host_len, &reach)
+               ? sft__reach_refusal(from_reach, reach)
+               : NULL;
 }
 
-sft_status sft__exchange_follow(sft__exchange *x, const char *to) {
+bool sft__exchange_may_reach(sft__exchange *x, sft__reach to) {
+    const uint32_t flags = x->get->object->remote->settings.o.flags;
+    const char *why = x->redirected ? sft__reach_refusal((sft__reach)x->from, to) : NULL;
+    sft__url u;
+
+    if (why == NULL && to != SFT__REACH_SELF && (flags & SFT_REMOTE_ALLOW_HTTP) == 0 &&
+        (!sft__url_parse(&u, x->url) || !u.https)) {
+        why = "http is allowed to this machine only, and its name leads to another";
+    }
+    x->refused = why != NULL ? why : x->refused;
+    return why == NULL;
+}
+
+void sft__exchange_refused(sft__exchange *x) {
+    char text[200];
+    char shown[90];
+
+    sft__url_show(shown, sizeof shown, x->url);
+    (void)snprintf(text, sizeof text, "%s%s is refused: %s", x->redirected ? "a redirect to " : "",
+                   shown, x->refused);
+    note(x, SFT_E_PATH, 0, text);
+}
+
+sft_status sft__exchange_follow(sft__exchange *x, const char *to, sft__reach from) {
     const uint32_t most = x->get->object->remote->settings.o.redirects;
     char text[200];
     char shown[90];
@@ -361,7 +433,7 @@ sft_status sft__exchange_follow(sft__exchange *x, const char *to) {
         note(x, SFT_E_HTTP, x->response.status, text);
         return sft__exchange_fail(x);
     }
-    const char *why = refuse(x, to);
+    const char *why = refuse(x, to, from);
     if (why != NULL) {
         (void)snprintf(text, sizeof text, "a redirect to %s is refused: %s", shown, why);
         note(x, SFT_E_PATH, x->response.status, text);
@@ -371,6 +443,8 @@ sft_status sft__exchange_follow(sft__exchange *x, const char *to) {
         return sft__no_memory(&x->get->err, strlen(to) + 1);
     }
     x->redirects++;
+    x->from = (uint8_t)from;
+    x->redirected = true;
     x->moved = true;
     x->cached_redirect = false;
     return SFT_OK;
@@ -379,6 +453,7 @@ sft_status sft__exchange_follow(sft__exchange *x, const char *to) {
 bool sft__exchange_go_home(sft__exchange *x) {
     sft__object_unsettle(x->get->object);
     x->moved = false;
+    x->redirected = false;
     x->cached_redirect = false;
     return replace_url(x, x->get->object->url);
 }

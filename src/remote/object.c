@@ -15,12 +15,25 @@ sft_status sft__no_memory(sft_error *err, size_t size) {
 sft_status sft__object_create(sft__object **out, sft_remote *remote, const char *url,
                               sft__credential credential, sft_error *err) {
     const size_t size = strlen(url) + 1;
+    sft__buf stable;
 
     *out = NULL;
     SFT_TRY(sft__url_allowed(remote, url, err));
     sft__object *object = sft__alloc_zero(remote->allocator, sizeof *object);
     char *copy = object != NULL ? sft__alloc(remote->allocator, size) : NULL;
-    if (copy == NULL || !sft__mutex_init(&object->mutex)) {
+    sft__buf_init(&stable, remote->allocator);
+    sft__url_stable(&stable, url);
+    sft__buf_add(&stable, "", 1);
+    char *name = copy != NULL && !stable.failed ? sft__alloc(remote->allocator, stable.len) : NULL;
+    if (name != NULL) {
+        memcpy(name, stable.data, stable.len);
+        object->stable = name;
+        object->stable_size = stable.len;
+    }
+    const size_t name_size = stable.len;
+    sft__buf_reset(&stable);
+    if (name == NULL || !sft__mutex_init(&object->mutex)) {
+        sft__free(remote->allocator, name, name_size);
         sft__free(remote->allocator, copy, size);
         sft__free(remote->allocator, object, sizeof *object);
         return sft__no_memory(err, sizeof *object);
@@ -48,16 +61,18 @@ void sft__object_free(sft__object *object) {
         sft__object_forget_head(object);
         sft__free(remote->allocator, object->resolved, object->resolved_size);
         sft__free(remote->allocator, object->url, object->url_size);
+        sft__free(remote->allocator, object->stable, object->stable_size);
         sft__mutex_reset(&object->mutex);
         sft__free(remote->allocator, object, sizeof *object);
         sft__remote_release(remote);
     }
 }
 
-char *sft__object_where(sft__object *object, size_t *size, bool *redirected) {
+char *sft__object_where(sft__object *object, size_t *size, bool *redirected, uint8_t *from_reach) {
     sft__mutex_lock(&object->mutex);
     const char *from = object->resolved != NULL ? object->resolved : object->url;
     *redirected = object->resolved != NULL;
+    *from_reach = object->resolved_from;
     *size = strlen(from) + 1;
     char *copy = sft__alloc(object->remote->allocator, *size);
     if (copy != NULL) {
@@ -67,25 +82,26 @@ char *sft__object_where(sft__object *object, size_t *size, bool *redirected) {
     return copy;
 }
 
-static void replace_resolved(sft__object *object, char *url, size_t size) {
+static void replace_resolved(sft__object *object, char *url, size_t size, uint8_t from) {
     sft__mutex_lock(&object->mutex);
     sft__free(object->remote->allocator, object->resolved, object->resolved_size);
     object->resolved = url;
     object->resolved_size = size;
+    object->resolved_from = from;
     sft__mutex_unlock(&object->mutex);
 }
 
-void sft__object_settle(sft__object *object, const char *url) {
+void sft__object_settle(sft__object *object, const char *url, uint8_t from) {
     const size_t size = strlen(url) + 1;
     char *copy = sft__alloc(object->remote->allocator, size);
     if (copy != NULL) {
         memcpy(copy, url, size);
     }
-    replace_resolved(object, copy, copy != NULL ? size : 0);
+    replace_resolved(object, copy, copy != NULL ? size : 0, from);
 }
 
 void sft__object_unsettle(sft__object *object) {
-    replace_resolved(object, NULL, 0);
+    replace_resolved(object, NULL, 0, 0);
 }
 
 /* ---------------------------------------------------------------- servers without parts */
@@ -134,7 +150,7 @@ static void learn(sft__object *object, const sft__response *r, uint64_t size) {
     if (object->linked_etag[0] == '\0') {
         memcpy(object->linked_etag, r->linked_etag, sizeof object->linked_etag);
     }
-    object->key[0] = sft__hash(secret, object->url, object->url_size);
+    object->key[0] = sft__hash(secret, object->stable, object->stable_size);
     object->key[1] = sft__hash(turned, version, strlen(version));
     if (version[0] == '\0') { /* nothing tells this version from the next: not shared */
         object->key[1] ^= atomic_fetch_add(&object->remote->ticket, 1) + 1;

@@ -94,6 +94,7 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
     sft_remote_options *o = &s->o;
 
     memset(o, 0, sizeof *o);
+    memset(&s->proxies, 0, sizeof s->proxies);
     if (given != NULL) {
         if (given->struct_size < sizeof given->struct_size) {
             return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
@@ -103,18 +104,19 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
     }
     o->struct_size = sizeof *o;
     if ((o->flags & SFT_REMOTE_ENVIRONMENT) != 0) {
-        SFT_TRY(sft__environment(o, &s->strings, err));
+        SFT_TRY(sft__environment(s, err));
     }
     limits(o);
-    const char **const texts[] = {&o->hf_endpoint,   &o->hf_token,         &o->hf_cache,
-                                  &o->s3_endpoint,   &o->s3_region,        &o->s3_access_key,
-                                  &o->s3_secret_key, &o->s3_session_token, &o->ca_file,
-                                  &o->proxy,         &o->disk_cache};
+    const char **const texts[] = {
+        &o->hf_endpoint,   &o->hf_token,      &o->hf_cache,         &o->s3_endpoint, &o->s3_region,
+        &o->s3_access_key, &o->s3_secret_key, &o->s3_session_token, &o->ca_file,     &o->proxy,
+        &o->disk_cache,    &s->proxies.http,  &s->proxies.https,    &s->proxies.no};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!keep(&s->strings, texts[i])) {
             return sft__no_memory(err, 256);
         }
     }
+    s->proxies.given = o->proxy;
     return settings_check(o, err);
 }
 
@@ -124,8 +126,10 @@ sft_status sft__url_allowed(const sft_remote *remote, const char *url, sft_error
 
     sft__url_show(shown, sizeof shown, url);
     if (!sft__url_parse(&u, url)) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: not a URL of the form http[s]://host[:port]/path", shown);
+        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", shown,
+                             sft__url_has_login(url)
+                                 ? "a URL with a user name or password is refused"
+                                 : "not a URL of the form http[s]://host[:port]/path");
     }
     if (!u.https && !sft__url_loopback(&u) &&
         (remote->settings.o.flags & SFT_REMOTE_ALLOW_HTTP) == 0) {

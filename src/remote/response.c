@@ -302,6 +302,8 @@ static void field(sft__response *r, const char *name, size_t name_len, const cha
         keep(r->linked_etag, sizeof r->linked_etag, value, len);
     } else if (name_is(name, name_len, "x-repo-commit")) {
         keep(r->commit, sizeof r->commit, value, len);
+    } else if (name_is(name, name_len, "x-error-message")) {
+        keep(r->problem, sizeof r->problem, value, len);
     } else if (name_is(name, name_len, "retry-after")) {
         field_retry(r, value, len);
     }

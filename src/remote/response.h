@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "remote/multipart.h"
+#include "remote/reason.h"
 #include <sft/types.h>
 
 enum { SFT__ETAG_MAX = 255 };
@@ -37,6 +38,7 @@ typedef struct sft__response {
     char
         linked_etag[SFT__ETAG_MAX + 1]; /* X-Linked-Etag: of the file behind a redirect (the hub) */
     char commit[65];                    /* X-Repo-Commit (the hub) */
+    char problem[SFT__REASON_MAX];      /* X-Error-Message (the hub) */
 } sft__response;
 
 void sft__response_init(sft__response *r);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "remote/address.h"
 #include "remote/response.h"
 #include "remote/url.h"
 #include <sft/extend.h>
@@ -31,6 +32,7 @@ typedef struct sft__remote_disk sft__remote_disk;
 /* Options with defaults filled in; its strings are in `strings`. */
 typedef struct sft__settings {
     sft_remote_options o;
+    sft__proxies proxies;
     sft__arena strings;
 } sft__settings;
 
@@ -68,10 +70,14 @@ typedef struct sft__object {
     sft_remote *remote;
     char *url; /* where it is asked for; credentials go to this origin alone */
     size_t url_size;
+    char *stable; /* its name in the caches: the same whoever signed it */
+    size_t stable_size;
     sft__credential credential;
     sft__mutex mutex; /* the rest */
     char *resolved;   /* where redirects led the last time, or NULL */
     size_t resolved_size;
+    uint8_t resolved_from; /* sft__reach of the server that said so */
+    bool whole_only;       /* answered with the whole file instead of a range */
     bool known;
     uint64_t size;
     uint64_t key[2]; /* names this version of it in the caches */
@@ -115,6 +121,7 @@ typedef struct sft__get {
      * the server serves such, otherwise run by run with the small gaps. */
     const sft__range *ranges;
     size_t range_count;
+    bool whole; /* the server has no ranges: its whole file is read to where `size` ends */
     /* Takes bytes as they come, ascending. Other than SFT_OK ends the get with this and *err. */
     sft_status (*put)(void *ctx, uint64_t offset, const uint8_t *data, size_t size, sft_error *err);
     void *ctx;
@@ -173,8 +180,8 @@ void sft__cache_put(sft__cache *cache, const uint64_t key[2], uint64_t index, co
 
 /* ---------------------------------------------------------------- hub.c */
 
-/* Fills what is NULL or 0 in the options from the environment. Strings go to the arena. */
-sft_status sft__environment(sft_remote_options *o, sft__arena *arena, sft_error *err);
+/* Fills what is NULL or 0 in the settings from the environment. Strings go to the arena. */
+sft_status sft__environment(sft__settings *s, sft_error *err);
 
 /* An operand: where its parts are. */
 typedef struct sft__place {

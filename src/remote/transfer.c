@@ -17,6 +17,7 @@ enum {
     HEAD_MAX = 64 << 10,
     POLL_MS = 50,
     PROGRESS = 256 << 10,
+    ENOUGH = 16 << 10, /* bytes in an answer that was shorter than asked, to go on at once */
     HALVES = 256,
     CUT_MIN = 4 << 20, /* less is not worth another request */
     CUT_STEP = 1 << 20
@@ -113,7 +114,7 @@ static size_t on_head(char *line, size_t one, size_t len, void *ctx) {
     if (x->response.complete && x->response.status >= 200) {
         x->body = true;
         sft__exchange_judge(x);
-        if (x->verdict == SFT__FAIL) {
+        if (x->verdict == SFT__FAIL && !x->explaining) {
             return 0;
         }
     } else if (x->response.complete) { /* 1xx: the answer is still to come */
@@ -131,6 +132,33 @@ static size_t on_body(char *data, size_t one, size_t len, void *ctx) {
     atomic_fetch_add_explicit(&x->get->object->remote->bytes, len, memory_order_relaxed);
     x->window_bytes += len;
     return sft__exchange_body(x, (const uint8_t *)data, len) ? len : 0;
+}
+
+/* An address is about to be connected to. */
+static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to) {
+    sft__exchange *x = ctx;
+
+    if (purpose != CURLSOCKTYPE_IPCXN ||
+        (!x->proxied && !sft__exchange_may_reach(x, sft__reach_sockaddr(&to->addr)))) {
+        return CURL_SOCKET_BAD;
+    }
+    return sft__socket_open(to->family, to->socktype, to->protocol);
+}
+
+/* A connection, new or used before, is about to carry this request. */
+static int on_connected(void *ctx, char *ip, char *local, int port, int local_port) {
+    sft__exchange *x = ctx;
+    sft__reach reach = SFT__REACH_SELF;
+    (void)port;
+    (void)local_port;
+
+    if (x->proxied) {
+        return CURL_PREREQFUNC_OK;
+    }
+    if (strcmp(ip, local) != 0 && !sft__reach_literal(ip, strlen(ip), &reach)) {
+        reach = SFT__REACH_SELF;
+    }
+    return sft__exchange_may_reach(x, reach) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /* ---------------------------------------------------------------- one request */
@@ -187,6 +215,11 @@ static bool set_credentials(sft__exchange *x, CURL *easy, struct curl_slist **he
         curl_easy_setopt(easy, CURLOPT_PASSWORD, o->s3_secret_key) != CURLE_OK) {
         return false;
     }
+    /* Amazon wants it in every request; that of no body at all. */
+    static const char empty[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    if (!header_add(headers, "x-amz-content-sha256", empty)) {
+        return false;
+    }
     return o->s3_session_token == NULL ||
            header_add(headers, "x-amz-security-token", o->s3_session_token);
 }
@@ -207,7 +240,25 @@ static bool set_headers(sft__exchange *x, CURL *easy, struct curl_slist **header
     return good && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) == CURLE_OK;
 }
 
-static bool set_network(const sft__exchange *x, CURL *easy) {
+/* Through which proxy, and to which addresses. A connection may be one that another request made:
+ * so its address is looked at before it is used, too. */
+static bool set_route(sft__exchange *x, CURL *easy) {
+    sft__url u;
+    const char *proxy = sft__url_parse(&u, x->url)
+                            ? sft__proxy_for(&x->get->object->remote->settings.proxies, &u)
+                            : NULL;
+
+    x->proxied = proxy != NULL;
+    /* "" keeps curl off its own choice, and off no_proxy, which was looked at here. */
+    return curl_easy_setopt(easy, CURLOPT_PROXY, proxy != NULL ? proxy : "") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_NOPROXY, "") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, x) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PREREQDATA, x) == CURLE_OK;
+}
+
+static bool set_network(sft__exchange *x, CURL *easy) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     bool good = true;
 
@@ -217,6 +268,7 @@ static bool set_network(const sft__exchange *x, CURL *easy) {
     good &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms) == CURLE_OK;
@@ -229,11 +281,7 @@ static bool set_network(const sft__exchange *x, CURL *easy) {
     if (o->ca_file != NULL) {
         good &= curl_easy_setopt(easy, CURLOPT_CAINFO, o->ca_file) == CURLE_OK;
     }
-    if (o->proxy != NULL ||
-        (o->flags & SFT_REMOTE_ENVIRONMENT) == 0) { /* "" keeps curl off its own */
-        good &= curl_easy_setopt(easy, CURLOPT_PROXY, o->proxy != NULL ? o->proxy : "") == CURLE_OK;
-    }
-    return good;
+    return good && set_route(x, easy);
 }
 
 /* Begins a request for what is still wanted. False: no memory. */
@@ -249,6 +297,9 @@ static bool request_begin(batch *b, sft__exchange *x) {
     x->body = false;
     x->enough = false;
     x->in_parts = false;
+    x->explaining = false;
+    x->why_len = 0;
+    x->refused = NULL;
     x->pos = 0;
     x->dropped = 0;
     x->waiting = false;
@@ -293,7 +344,7 @@ static void exchange_end(batch *b, sft__exchange *x, sft_status status) {
     request_end(b, x);
     get->status = status;
     if (status == SFT_OK && x->moved) {
-        sft__object_settle(get->object, x->url);
+        sft__object_settle(get->object, x->url, x->from);
     }
     sft__free(b->remote->allocator, x->url, x->url_size);
     x->url = NULL;
@@ -321,7 +372,8 @@ static void exchange_begin(batch *b, sft__exchange *x, sft__get *get) {
     get->got = 0;
     get->status = SFT_OK;
     b->busy++;
-    x->url = sft__object_where(get->object, &x->url_size, &x->cached_redirect);
+    x->url = sft__object_where(get->object, &x->url_size, &x->cached_redirect, &x->from);
+    x->redirected = x->cached_redirect;
     if (x->url == NULL || !request_begin(b, x)) {
         exchange_no_memory(b, x);
     }
@@ -365,11 +417,26 @@ static void exchange_retry(batch *b, sft__exchange *x) {
     exchange_again(b, x, wait);
 }
 
+/* Of the server that answers: by its address, or by its name where a proxy stands between. */
+static sft__reach server_reach(const sft__exchange *x) {
+    sft__reach reach = SFT__REACH_PUBLIC;
+    char *ip = NULL;
+    sft__url u;
+
+    if (!x->proxied && curl_easy_getinfo(x->easy, CURLINFO_PRIMARY_IP, &ip) == CURLE_OK &&
+        ip != NULL && sft__reach_literal(ip, strlen(ip), &reach)) {
+        return reach;
+    }
+    return sft__url_parse(&u, x->url) && sft__reach_literal(u.host, u.host_len, &reach)
+               ? reach
+               : SFT__REACH_PUBLIC;
+}
+
 static void exchange_redirect(batch *b, sft__exchange *x) {
     const char *to = NULL;
 
     (void)curl_easy_getinfo(x->easy, CURLINFO_REDIRECT_URL, &to);
-    const sft_status status = sft__exchange_follow(x, to);
+    const sft_status status = sft__exchange_follow(x, to, server_reach(x));
     if (status != SFT_OK) {
         exchange_end(b, x, status);
         return;
@@ -382,6 +449,9 @@ static void exchange_redirect(batch *b, sft__exchange *x) {
 static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
     const bool cut = code == CURLE_WRITE_ERROR && x->enough;
 
+    if (x->explaining) {
+        sft__exchange_explain(x);
+    }
     if (x->verdict == SFT__FAIL) {
         exchange_end(b, x, x->get->status != SFT_OK ? x->get->status : sft__exchange_fail(x));
     } else if (code == CURLE_OUT_OF_MEMORY) {
@@ -393,7 +463,10 @@ static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
             return;
         }
         sft__exchange_broken(x, (int)code, curl_easy_strerror(code));
-        if (sft__exchange_hopeless((int)code)) {
+        if (x->refused != NULL) {
+            sft__exchange_refused(x);
+            exchange_end(b, x, sft__exchange_fail(x));
+        } else if (sft__exchange_hopeless((int)code)) {
             exchange_end(b, x, sft__exchange_fail(x));
         } else {
             exchange_retry(b, x);
@@ -403,7 +476,10 @@ static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
             exchange_end(b, x, SFT_OK);
         } else if (x->at >= x->stop) { /* all of this request; the next ranges */
             exchange_again(b, x, 0);
-        } else if (x->in_parts) { /* some were left out */
+        } else if (code == CURLE_OK && x->response.has_range && x->at == x->response.last + 1 &&
+                   x->response.last - x->response.first >= ENOUGH) {
+            exchange_again(b, x, 0); /* all that it announced: it serves no more at once */
+        } else if (x->in_parts) {    /* some were left out */
             sft__exchange_plain(x);
             exchange_again(b, x, 0);
         } else {

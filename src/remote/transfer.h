@@ -34,13 +34,17 @@ typedef struct sft__exchange {
     bool moved;           /* url is not the object's own */
     bool cached_redirect; /* url comes from an earlier redirect and may be out of date */
     bool sent_credential;
-    bool plain;    /* never again several ranges at once */
-    bool in_parts; /* the body comes in parts */
-    size_t asked;  /* ranges that this request asks for */
-    size_t range;  /* of get->ranges, that `at` lies in */
-    uint64_t at;   /* next byte wanted */
-    uint64_t stop; /* end of what this request asks for */
-    uint64_t pos;  /* of the next byte of the body in the file: at most `at` */
+    bool proxied;        /* by a proxy: the address that is connected to is not the server's */
+    uint8_t from;        /* sft__reach of the server that redirected here last, if there is one */
+    bool redirected;     /* `from` says something */
+    const char *refused; /* why an address was not connected to, or NULL; static */
+    bool plain;          /* never again several ranges at once */
+    bool in_parts;       /* the body comes in parts */
+    size_t asked;        /* ranges that this request asks for */
+    size_t range;        /* of get->ranges, that `at` lies in */
+    uint64_t at;         /* next byte wanted */
+    uint64_t stop;       /* end of what this request asks for */
+    uint64_t pos;        /* of the next byte of the body in the file: at most `at` */
     sft__multipart parts;
     uint64_t dropped;
     uint64_t progress; /* since the last retry that counted */
@@ -52,7 +56,10 @@ typedef struct sft__exchange {
     uint32_t redirects;
     sft_status failure_status;
     int32_t failure_sys;
-    char failure[200]; /* what went wrong last; the URL and the range are added */
+    bool explaining; /* the body of an error: its beginning is kept in `why` */
+    size_t why_len;
+    char why[SFT__REASON_BODY];
+    char failure[400]; /* what went wrong last; the URL and the range are added */
     char reason[256];  /* curl's words */
 } sft__exchange;
 
@@ -61,8 +68,13 @@ void sft__exchange_judge(sft__exchange *x);
 void sft__exchange_plain(sft__exchange *x);
 /* Is url of the origin that credentials are meant for? */
 bool sft__exchange_at_home(const sft__exchange *x);
-/* To where a redirect leads, if that is allowed. Fills the get's error. */
-sft_status sft__exchange_follow(sft__exchange *x, const char *to);
+/* To where a redirect leads, if that is allowed; from: of the server that gave it. Fills the get's
+ * error. */
+sft_status sft__exchange_follow(sft__exchange *x, const char *to, sft__reach from);
+/* May this request use an address that reaches so far? If not, why is noted in `refused`. */
+bool sft__exchange_may_reach(sft__exchange *x, sft__reach to);
+/* No address was left that may be connected to: the end. */
+void sft__exchange_refused(sft__exchange *x);
 /* Back to the object's own URL. False: no memory. */
 bool sft__exchange_go_home(sft__exchange *x);
 /* The body ended: is everything there? If not, why is noted. */
@@ -72,6 +84,8 @@ bool sft__exchange_hopeless(int code); /* a curl code that another try will not 
 void sft__exchange_stalled(sft__exchange *x);
 void sft__exchange_fault(sft__exchange *x, const char *fault);
 void sft__exchange_note(sft__exchange *x, const char *more);
+/* Adds the server's own words to what went wrong, if it has any and they repeat no secret. */
+void sft__exchange_explain(sft__exchange *x);
 /* Makes the get's error out of what went wrong last; returns its status. */
 sft_status sft__exchange_fail(sft__exchange *x);
 sft_status sft__exchange_stopped(sft__exchange *x, sft_status status);
@@ -89,10 +103,11 @@ bool sft__exchange_body(sft__exchange *x, const uint8_t *data, size_t len);
 
 /* ---------------------------------------------------------------- object.c */
 
-/* A copy of where the object is to be asked for. NULL: no memory. */
-char *sft__object_where(sft__object *object, size_t *size, bool *redirected);
-/* Remembers where redirects led; no memory: forgets it. */
-void sft__object_settle(sft__object *object, const char *url);
+/* A copy of where the object is to be asked for. NULL: no memory. from: sft__reach of the server
+ * that led there, if it was redirected. */
+char *sft__object_where(sft__object *object, size_t *size, bool *redirected, uint8_t *from);
+/* Remembers where redirects led, and who said so last; no memory: forgets it. */
+void sft__object_settle(sft__object *object, const char *url, uint8_t from);
 void sft__object_unsettle(sft__object *object);
 
 /* ---------------------------------------------------------------- clock_posix.c */

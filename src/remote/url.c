@@ -126,12 +126,36 @@ bool sft__url_loopback(const sft__url *u) {
            (u->host_len == 5 && memcmp(u->host, "[::1]", 5) == 0) || is_127(u->host, u->host_len);
 }
 
+/* How much stands before the host, "://" included; skip: of "user:password@" behind that. */
+static size_t before_host(const char *url, size_t *skip) {
+    const char *host = starts_with(url, "http") ? strstr(url, "://") : NULL;
+    const size_t scheme = host != NULL ? (size_t)(host - url) + 3 : 0;
+    const size_t authority = host != NULL ? strcspn(url + scheme, "/?#") : 0;
+
+    *skip = 0;
+    for (size_t i = 0; i < authority; i++) {
+        *skip = url[scheme + i] == '@' ? i + 1 : *skip;
+    }
+    return scheme;
+}
+
+bool sft__url_has_login(const char *url) {
+    size_t skip;
+    (void)before_host(url, &skip);
+    return skip > 0;
+}
+
 void sft__url_show(char *dst, size_t cap, const char *url) {
-    const size_t len = strcspn(url, "?#");
+    size_t skip;
+    const size_t scheme = before_host(url, &skip);
+    const size_t len = strcspn(url + scheme + skip, "?#") + scheme;
     const size_t room = cap - 1;
     size_t n = len < room ? len : room;
 
-    memcpy(dst, url, n);
+    memcpy(dst, url, scheme < n ? scheme : n);
+    if (n > scheme) {
+        memcpy(dst + scheme, url + scheme + skip, n - scheme);
+    }
     if (len > room) {
         memcpy(dst + room - 3, "...", 3);
     }
@@ -140,6 +164,74 @@ void sft__url_show(char *dst, size_t cap, const char *url) {
         dst[i] = (unsigned char)dst[i] < 0x20 || dst[i] == 0x7f ? '_' : dst[i];
     }
     dst[n] = '\0';
+}
+
+/* Parameters that sign a URL: AWS, Google, Azure, CloudFront, and tokens by their plain names. */
+static bool signs(const char *name, size_t len) {
+    static const char *const starts[] = {"x-amz-", "x-goog-", "x-xet-"};
+    static const char *const names[] = {"signature",
+                                        "expires",
+                                        "policy",
+                                        "key-pair-id",
+                                        "awsaccesskeyid",
+                                        "googleaccessid",
+                                        "token",
+                                        "access_token",
+                                        "sv",
+                                        "se",
+                                        "st",
+                                        "sr",
+                                        "sp",
+                                        "sig",
+                                        "spr",
+                                        "sip",
+                                        "ss",
+                                        "srt",
+                                        "skoid",
+                                        "sktid",
+                                        "skt",
+                                        "ske",
+                                        "sks",
+                                        "skv"};
+
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        if (len >= strlen(starts[i]) && starts_with(name, starts[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (len == strlen(names[i]) && starts_with(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sft__url_signed(const char *url) {
+    for (const char *p = strchr(url, '?'); p != NULL; p = strchr(p + 1, '&')) {
+        if (signs(p + 1, strcspn(p + 1, "=&"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sft__url_stable(sft__buf *b, const char *url) {
+    const size_t end = strcspn(url, "?");
+    const char *p = url + end;
+    char mark = '?';
+
+    sft__buf_add(b, url, end);
+    while (*p != '\0') {
+        const char *name = p + 1;
+        const size_t len = strcspn(name, "&");
+        if (!signs(name, strcspn(name, "=&"))) {
+            sft__buf_add(b, &mark, 1);
+            sft__buf_add(b, name, len);
+            mark = '&';
+        }
+        p = name + len;
+    }
 }
 
 void sft__url_encode(sft__buf *b, const char *text, size_t len, bool slashes) {
@@ -169,8 +261,9 @@ void sft__url_beside(sft__buf *b, const char *base, const char *name) {
     sft__buf_text(b, base + end);
 }
 
-/* Parts between '/', none empty, "." or "..", no control characters or backslashes. */
-static bool good_parts(const char *text, size_t len) {
+/* Parts between '/', none "." or "..", none empty unless `empty`, no control characters or
+ * backslashes. */
+static bool parts_are_good(const char *text, size_t len, bool empty) {
     size_t start = 0;
     for (size_t i = 0; i <= len; i++) {
         if (i < len && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f || text[i] == '\\')) {
@@ -178,7 +271,7 @@ static bool good_parts(const char *text, size_t len) {
         }
         if (i == len || text[i] == '/') {
             const size_t n = i - start;
-            if (n == 0 || (n == 1 && text[start] == '.') ||
+            if ((n == 0 && !empty) || (n == 1 && text[start] == '.') ||
                 (n == 2 && text[start] == '.' && text[start + 1] == '.')) {
                 return false;
             }
@@ -186,6 +279,10 @@ static bool good_parts(const char *text, size_t len) {
         }
     }
     return true;
+}
+
+static bool good_parts(const char *text, size_t len) {
+    return parts_are_good(text, len, false);
 }
 
 static bool plain_name(const char *text, size_t len) {
@@ -209,6 +306,29 @@ static size_t revision_length(const char *p) {
         }
     }
     return one;
+}
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+size_t sft__url_decode(char *dst, const char *text, size_t len) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        const bool escape = text[i] == '%' && len - i >= 3 && hex_digit(text[i + 1]) >= 0 &&
+                            hex_digit(text[i + 2]) >= 0;
+        dst[n++] = escape ? (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
+        i += escape ? 2 : 0;
+    }
+    return n;
+}
+
+static bool good_revision(const char *text, size_t len) {
+    char plain[SFT__REVISION_MAX];
+    return len <= sizeof plain && good_parts(plain, sft__url_decode(plain, text, len));
 }
 
 bool sft__hub_url_parse(sft__hub_url *out, const char *text) {
@@ -243,7 +363,7 @@ bool sft__hub_url_parse(sft__hub_url *out, const char *text) {
         out->file = p + 1;
     }
     return plain_name(out->repo, out->repo_len) && good_parts(out->repo, out->repo_len) &&
-           out->repo_len <= 256 && good_parts(out->revision, out->revision_len) &&
+           out->repo_len <= 256 && good_revision(out->revision, out->revision_len) &&
            (out->file == NULL || good_parts(out->file, strlen(out->file)));
 }
 
@@ -253,7 +373,7 @@ bool sft__s3_url_parse(const char *text, const char **bucket, size_t *bucket_len
     *bucket_len = strcspn(text, "/");
     *key = text + *bucket_len + (text[*bucket_len] == '/' ? 1 : 0);
     return plain_name(*bucket, *bucket_len) && *bucket_len <= 255 && **key != '\0' &&
-           good_parts(*key, strlen(*key));
+           parts_are_good(*key, strlen(*key), true);
 }
 
 void sft__url_base(const char *url, const char **name, size_t *len) {

@@ -28,7 +28,10 @@ bool sft__url_parse(sft__url *out, const char *text);
 bool sft__url_same_origin(const sft__url *a, const sft__url *b);
 /* localhost, 127.0.0.0/8, [::1]. */
 bool sft__url_loopback(const sft__url *u);
-/* Scheme, host and path: what may stand in a message. cap >= 8; cut with "..." */
+/* Does "user@" or "user:password@" stand before the host? */
+bool sft__url_has_login(const char *url);
+/* Scheme, host and path: what may stand in a message. No user name, password or query.
+ * cap >= 8; cut with "..." */
 void sft__url_show(char *dst, size_t cap, const char *url);
 
 /* Adds text with everything but unreserved characters (RFC 3986) as %XX; '/' stays if `slashes`. */
@@ -37,12 +40,23 @@ void sft__url_encode(sft__buf *b, const char *text, size_t len, bool slashes);
 /* The URL of `name` (relative, checked) beside `base`; the base's query is kept. */
 void sft__url_beside(sft__buf *b, const char *base, const char *name);
 
-/* hf://[models/]ORG/REPO[@REVISION][/FILE] */
+/* The URL without the parameters that only sign it: the same bytes by another signature have the
+ * same name. */
+void sft__url_stable(sft__buf *b, const char *url);
+/* Does it hold such parameters? */
+bool sft__url_signed(const char *url);
+
+/* Percent-escapes undone; dst: at least len bytes. Returns how many it has. */
+size_t sft__url_decode(char *dst, const char *text, size_t len);
+
+enum { SFT__REVISION_MAX = 512 };
+
+/* hf://[models/]ORG/REPO[@REVISION][/FILE]; a slash in a revision is written %2F */
 typedef struct sft__hub_url {
     const char *kind; /* "models", "datasets", "spaces" */
     const char *repo; /* "org/name" */
     size_t repo_len;
-    const char *revision; /* "main" if none is given */
+    const char *revision; /* "main" if none is given; escapes as they stand */
     size_t revision_len;
     const char *file; /* NULL: none */
 } sft__hub_url;

@@ -8,6 +8,7 @@
     /gzip/FILE          Content-Encoding: gzip                  /whole/FILE    200 whatever is asked
     /whole-endless/FILE 200 without length, without end         /S503/FILE     status S always (S429 ...)
     /once-503/FILE      503 with Retry-After: 1 once, then ok   /later/FILE    503 with Retry-After: 3600
+    /login/FILE         redirects to a URL with a password      /signed/FILE   to a signed one where nobody listens
     /loop/FILE          redirects for ever                      /to/URL        redirects there (percent-encoded)
     /slow/FILE          two bytes a second                      /silent/FILE   never answers
     /huge-head/FILE     a head without end                      /parts/FILE    multipart/byteranges
@@ -16,6 +17,7 @@
     /no-etag/FILE       neither ETag nor Last-Modified          /weak/FILE     a weak ETag
     /multi-HOW/FILE     one range as it should be; several: see Handler.several
     /uneven/FILE        long answers: the 1st at 4 MB a second, others at 40
+    /cap/FILE           at most 96 KiB an answer                /explain-HOW/FILE  403 with a reason: xml, json, head, echo
     /auth/FILE          401 unless Authorization: Bearer good   /s3/BUCKET/KEY AWS signature 4 checked
     /lfs/FILE           302 to OTHER/ok/FILE with X-Linked-Etag and X-Repo-Commit, as the hub does
 
@@ -75,8 +77,8 @@ def signature_fault(handler: "Handler") -> str:
     if service != "s3" or last != "aws4_request" or key not in SECRETS:
         return "unknown credential"
     names = parts["SignedHeaders"].split(";")
-    if "host" not in names or "x-amz-date" not in names:
-        return "host or date not signed"
+    if "host" not in names or "x-amz-date" not in names or "x-amz-content-sha256" not in names:
+        return "host, date or digest of the body not signed"
     path, _, query = handler.path.partition("?")
     lines = "".join("%s:%s\n" % (n, " ".join(handler.headers.get(n, "").split())) for n in names)
     body = handler.headers.get("x-amz-content-sha256", hashlib.sha256(b"").hexdigest())
@@ -205,6 +207,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
             return
         first, last = want
+        last = min(last, first + (96 << 10) - 1) if how == "cap" else last
         if first >= len(data):
             self.empty(416, Content_Range="bytes */%d" % len(data))
             return
@@ -261,6 +264,7 @@ class Handler(BaseHTTPRequestHandler):
                 "security_token": self.headers.get("x-amz-security-token", "") != "",
                 "accept_encoding": self.headers.get("Accept-Encoding", ""),
                 "if_range": self.headers.get("If-Range", ""),
+                "signed": dict(self.headers.items()) if "AWS4" in self.headers.get("Authorization", "") else {},
             }
         )
 
@@ -291,6 +295,18 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"x" * 65536)
         self.close_connection = True
 
+    def explain(self, kind: str) -> None:
+        said = {
+            "explain-xml": "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>",
+            "explain-json": '{"error": "Access to this model is restricted"}',
+            "explain-long": '{"error": "%s"}' % ("so it is, " * 100000),
+            "explain-echo": "<Error><Code>SignatureDoesNotMatch</Code><Message>not %s</Message></Error>"
+            % urllib.parse.unquote(self.path.partition("?")[2].partition("=")[2]),
+        }.get(kind, "").encode()
+        fields = {"X-Error-Message": "Gated repository"} if kind == "explain-head" else {}
+        self.head(403, {**fields, "Content-Length": str(len(said))})
+        self.wfile.write(said)
+
     def redirect(self, rest: str, nth: int) -> None:
         kind = self.path_kind
         if kind == "loop":
@@ -299,6 +315,10 @@ class Handler(BaseHTTPRequestHandler):
             self.empty(302, Location=urllib.parse.unquote(rest))
         elif kind == "nowhere":
             self.empty(302)
+        elif kind == "login":
+            self.empty(302, Location="http://u:plantedPW@127.0.0.1:1/x?X-Amz-Signature=plantedSIG")
+        elif kind == "signed":
+            self.empty(302, Location="http://127.0.0.1:1/x?X-Amz-Signature=plantedSIG")
         else:
             data = self.find(rest.split("/resolve/", 1)[-1].split("/", 1)[-1]) or b""
             name = rest.split("/resolve/", 1)[-1].split("/", 1)[-1]
@@ -336,7 +356,7 @@ class Handler(BaseHTTPRequestHandler):
         self.head(302 if kind == "lfs" else 200, fields)
 
     def answer(self, kind: str, rest: str, nth: int) -> None:
-        if kind in ("loop", "to", "nowhere", "lfs"):
+        if kind in ("loop", "to", "nowhere", "lfs", "login", "signed"):
             if kind == "lfs" and self.find(rest.split("/resolve/", 1)[-1].split("/", 1)[-1]) is None:
                 self.empty(404)
                 return
@@ -352,6 +372,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if kind.startswith("S") and kind[1:].isdigit():
             self.empty(int(kind[1:]))
+            return
+        if kind.startswith("explain-"):
+            self.explain(kind)
             return
         if kind == "later" or (kind == "once-503" and nth == 1):
             self.empty(503, Retry_After="3600" if kind == "later" else "1")

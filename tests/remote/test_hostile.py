@@ -3,6 +3,7 @@
 around the first read; caches; the hub; S3 signatures; TLS; downloads that are killed. Standard library only."""
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -244,6 +245,126 @@ def credentials(t: harness.Tests) -> None:
     for value in ("secret\r\nX-Evil: 1", "tok\x7f"):
         got = t.probe("hf_token=" + value, "open", home + "/ok/" + FILE)
         t.equal("token with control characters", got["status"], "SFT_E_ARG")
+
+
+def reasons(t: harness.Tests) -> None:
+    """The server's own words, unless they repeat a secret."""
+    base = start(t)
+    for kind, said in (
+        ("xml", "HTTP 403: forbidden, no credential was sent; AccessDenied: Request has expired"),
+        ("json", "Access to this model is restricted"),
+        ("head", "Gated repository"),
+        ("long", "so it is, so it is"),
+        ("echo", "the server's words repeat a credential"),
+    ):
+        got = t.probe("open", "%s/explain-%s/%s?sig=planted%%2Fsecret" % (base, kind, FILE))
+        t.check(kind, said in got["message"] and "planted" not in got["message"], got["message"])
+        t.check(kind + " bytes", got["bytes"] < 300000, got["bytes"])
+
+
+def capped(t: harness.Tests) -> None:
+    """A server that answers with less than was asked for is asked for the rest at once."""
+    base = start(t)
+    data = harness.tensors_file({"a": harness.noise(9 << 20, 3)})
+    t.put("nine.safetensors", data)
+    out = os.path.join(t.tmp, "nine")
+    got = t.probe("connections=1", "backoff_ms=5000", "fetch", base + "/cap/nine.safetensors", out)
+    t.equal("cap", (got["status"], got["retries"]), ("SFT_OK", 0))
+    t.equal("cap", harness.sha256(os.path.join(out, "nine.safetensors")), hashlib.sha256(data).hexdigest())
+    # no ranges at all, and longer than the budget: in one go; what came before a break is kept
+    for connections in (1, 8):
+        out = os.path.join(t.tmp, "whole%d" % connections)
+        args = ["connections=%d" % connections, "whole_bytes=1000000", "fetch", base + "/whole/nine.safetensors", out]
+        t.forget()
+        got = t.probe(*args)
+        t.equal("whole", (got["status"], len(t.logged())), ("SFT_OK", 2))
+        t.equal("whole", harness.sha256(os.path.join(out, "nine.safetensors")), hashlib.sha256(data).hexdigest())
+
+
+def signed_again(t: harness.Tests) -> None:
+    """Blocks on disk are found again under another signature; another version parameter is another file."""
+    base = start(t)
+    blocks = os.path.join(t.tmp, "signed-blocks")
+    url = base + "/ok/" + FILE + "?versionId=1&X-Amz-Signature="
+    first = t.probe("disk_cache=" + blocks, "hash", url + "aaaaaaaa")
+    again = t.probe("disk_cache=" + blocks, "hash", url + "bbbbbbbb")
+    t.equal("same", first["content"], again["content"])
+    t.check("found", again["bytes"] < first["bytes"] // 2 + 70000 and again["cache_hits"] > 0, again)
+    other = t.probe("disk_cache=" + blocks, "hash", url.replace("versionId=1", "versionId=2") + "aaaaaaaa")
+    t.check("another version is not", other["cache_hits"] < again["cache_hits"], other)
+
+
+PLANTED = ("plantedPW", "plantedSIG", "plantedTOKEN", "plantedKEY", "plantedSESSION")
+
+
+def secrets(t: harness.Tests) -> None:
+    """No output of any command, no file it leaves and no argument that others see holds a planted secret."""
+    if t.args.tool is None:
+        return
+    base = start(t)
+    env = {"HF_TOKEN": "plantedTOKEN", "HF_ENDPOINT": base, "AWS_ENDPOINT_URL": base, "AWS_REGION": "x",
+           "AWS_ACCESS_KEY_ID": "plantedKEY1", "AWS_SECRET_ACCESS_KEY": "plantedKEY2",
+           "AWS_SESSION_TOKEN": "plantedSESSION"}
+    query = "?X-Amz-Signature=plantedSIG&Expires=1"
+    urls = [
+        base + "/ok/" + FILE + query,
+        base + "/ok/" + INDEX + query,
+        base + "/ok/missing.safetensors" + query,
+        base + "/explain-echo/" + FILE + query,
+        base + "/login/" + FILE + query,
+        base + "/signed/" + FILE + query,
+        base.replace("//", "//user:plantedPW@") + "/ok/" + FILE + query,
+        base.replace("http://", "HTTP://user:plantedPW@") + "/x",
+        "ftp://user:plantedPW@host/x" + query,
+        "hf://org/repo/" + FILE + query,
+        "s3://bucket/key" + query,
+    ]
+    work = os.path.join(t.tmp, "secrets")
+    os.makedirs(work)
+    name = "model.embed_tokens.weight"
+    commands = [["ls"], ["ls", "--json"], ["ls", "-v", "--long"], ["check"], ["check", "--json"], ["hash"],
+                ["hash", "--json", "--content"], ["hash", "--whole"], ["mem"], ["mem", "--json"], ["verify"],
+                ["verify", "--json"], ["meta"], ["meta", "--json"], ["scan"], ["scan", "--json"], ["scan", "--sarif"],
+                ["show"], ["show", "--json"], ["ls", "--nosuch"], ["ls", "--block-cache", "blocks"]]
+    done = 0
+    for n, url in enumerate(urls):
+        runs = [[*c, url] for c in commands]
+        runs += [["get", url, name, "-o", "g%d.npy" % n], ["cp", url, "c%d.safetensors" % n],
+                 ["cp", "--json", url, "d%d.safetensors" % n], ["diff", url, url], ["diff", "--json", url, urls[0]],
+                 ["convert", url, "-o", "e%d.safetensors" % n], ["fetch", url, "-o", "f%d" % n],
+                 ["fetch", "--json", url, "-o", "h%d" % n], ["ls", "--layout=" + url, urls[0]],
+                 ["split", url, "-o", "s%d" % n], ["fetch", "x", url], ["nosuch", url]]
+        for run in runs:
+            got = subprocess.run([t.args.tool, *run], cwd=work, env={**t.env, **env}, capture_output=True, text=True,
+                                 errors="replace", timeout=300, check=False)
+            said = got.stdout + got.stderr
+            done += 1
+            t.check("secrets: %s" % " ".join(run[:2]), not any(p in said for p in PLANTED), (run, said[:600]))
+    for folder, folders, files in os.walk(work):
+        for file in files + folders:
+            t.check("name of a file", not any(p in file for p in PLANTED), file)
+        for file in files:
+            with open(os.path.join(folder, file), "rb") as f:
+                data = f.read()
+            t.check("a file", not any(p.encode() in data for p in PLANTED), os.path.join(folder, file))
+    # two URLs that differ in their query alone are two files
+    got = t.tool("diff", base + "/ok/" + FILE + "?a=1", base + "/weak/" + FILE + "?a=2", env=env)
+    t.equal("diff of two", got.returncode, 0)
+    # what `ps` shows
+    slow = subprocess.Popen([t.args.tool, "ls", base + "/silent/" + FILE + query], env={**t.env, **env},
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        seen = b"planted"
+        while b"planted" in seen and time.monotonic() < until:
+            with open("/proc/%d/cmdline" % slow.pid, "rb") as f:
+                seen = f.read()
+            time.sleep(0.02)
+        t.check("arguments", b"planted" not in seen and b"Signature" not in seen, seen)
+    finally:
+        slow.kill()
+        slow.wait()
+    print("%d commands with planted secrets" % done)
 
 
 def pinned(t: harness.Tests) -> None:
@@ -574,6 +695,7 @@ def allocations(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     sys.exit(
-        tests.run(misbehaviour, several, refused_urls, shard_names, credentials, pinned, boundaries, caches, hub_cache,
+        tests.run(misbehaviour, several, refused_urls, shard_names, credentials, reasons,
+                  capped, signed_again, secrets, pinned, boundaries, caches, hub_cache,
                   environment, s3, tls, fetched, uneven, killed, allocations)
     )

@@ -6,6 +6,8 @@
 #include "unit/cm.h"
 #include "unit/counting.h"
 
+#include "remote/address.h"
+#include "remote/reason.h"
 #include "remote/response.h"
 #include "remote/room.h"
 #include "remote/url.h"
@@ -456,6 +458,190 @@ static void test_multipart(void **state) {
 #undef RANGE
 }
 
+static void test_reach(void **state) {
+    static const struct {
+        const char *host;
+        int literal;
+        sft__reach reach;
+    } rows[] = {
+        {"127.0.0.1", 1, SFT__REACH_SELF},
+        {"127.255.255.254", 1, SFT__REACH_SELF},
+        {"0", 1, SFT__REACH_SELF},
+        {"0.0.0.0", 1, SFT__REACH_SELF},
+        {"0x7f000001", 1, SFT__REACH_SELF},
+        {"2130706433", 1, SFT__REACH_SELF},
+        {"0177.1", 1, SFT__REACH_SELF},
+        {"[::1]", 1, SFT__REACH_SELF},
+        {"[::]", 1, SFT__REACH_SELF},
+        {"[::ffff:127.0.0.1]", 1, SFT__REACH_SELF},
+        {"[::127.0.0.1]", 1, SFT__REACH_SELF},
+        {"[64:ff9b::7f00:1]", 1, SFT__REACH_SELF},
+        {"[2002:7f00:1::]", 1, SFT__REACH_SELF},
+        {"localhost", 1, SFT__REACH_SELF},
+        {"LOCALHOST.", 1, SFT__REACH_SELF},
+        {"a.localhost", 1, SFT__REACH_SELF},
+        {"169.254.169.254", 1, SFT__REACH_LINK},
+        {"[fe80::1]", 1, SFT__REACH_LINK},
+        {"[::ffff:169.254.169.254]", 1, SFT__REACH_LINK},
+        {"10.1.2.3", 1, SFT__REACH_PRIVATE},
+        {"172.16.0.1", 1, SFT__REACH_PRIVATE},
+        {"172.31.255.255", 1, SFT__REACH_PRIVATE},
+        {"192.168.0.1", 1, SFT__REACH_PRIVATE},
+        {"100.64.0.1", 1, SFT__REACH_PRIVATE},
+        {"[fc00::1]", 1, SFT__REACH_PRIVATE},
+        {"[fd12::1]", 1, SFT__REACH_PRIVATE},
+        {"[ff02::1]", 1, SFT__REACH_PRIVATE},
+        {"224.0.0.1", 1, SFT__REACH_PRIVATE},
+        {"255.255.255.255", 1, SFT__REACH_PRIVATE},
+        {"172.32.0.1", 1, SFT__REACH_PUBLIC},
+        {"100.128.0.1", 1, SFT__REACH_PUBLIC},
+        {"8.8.8.8", 1, SFT__REACH_PUBLIC},
+        {"[2606:4700::1111]", 1, SFT__REACH_PUBLIC},
+        {"[::ffff:8.8.8.8]", 1, SFT__REACH_PUBLIC},
+        {"example.org", 0, SFT__REACH_PUBLIC},
+        {"127.0.0.1.example.org", 0, SFT__REACH_PUBLIC},
+        {"notlocalhost", 0, SFT__REACH_PUBLIC},
+        {"", 0, SFT__REACH_PUBLIC},
+        {"[]", 0, SFT__REACH_PUBLIC},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sft__reach reach = SFT__REACH_PUBLIC;
+        const bool literal = sft__reach_literal(rows[i].host, strlen(rows[i].host), &reach);
+        if (literal != (rows[i].literal != 0) || (literal && reach != rows[i].reach)) {
+            fail_msg("%s: literal %d, reach %d", rows[i].host, (int)literal, (int)reach);
+        }
+    }
+    for (int from = 0; from < 4; from++) {
+        for (int to = 0; to < 4; to++) {
+            static const int allowed[4][4] = {
+                /* from, to: public, private, link-local, this machine */
+                {1, 0, 0, 0},
+                {1, 1, 0, 0},
+                {1, 1, 1, 0},
+                {1, 1, 1, 1}};
+            assert_int_equal(sft__reach_refusal((sft__reach)from, (sft__reach)to) == NULL,
+                             allowed[from][to]);
+        }
+    }
+}
+
+static void test_proxies(void **state) {
+    static const struct {
+        const char *no;
+        const char *url;
+        int direct;
+    } rows[] = {
+        {NULL, "https://a.org/", 0},
+        {"*", "https://a.org/", 1},
+        {"a.org", "https://a.org/", 1},
+        {".a.org", "https://a.org/", 1},
+        {"a.org", "https://b.a.org/", 1},
+        {"a.org", "https://xa.org/", 0},
+        {"A.ORG.", "https://a.org./", 1},
+        {"b.org, a.org", "https://a.org:8443/x", 1},
+        {"b.org a.org", "https://a.org/", 1},
+        {"0.0.1", "https://10.0.0.1/", 0},
+        {"10.0.0.1", "https://10.0.0.1/", 1},
+        {"10.0.0.0/8", "https://10.9.9.9/", 1},
+        {"10.0.0.0/8", "https://11.9.9.9/", 0},
+        {"10.0.0.0/33", "https://10.0.0.0/", 0},
+        {"10.0.0.0/", "https://10.0.0.0/", 0},
+        {"::1", "https://[::1]/", 1},
+        {",,", "https://a.org/", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const sft__proxies p = {NULL, "http://h", "http://s", rows[i].no};
+        sft__url u;
+        assert_true(sft__url_parse(&u, rows[i].url));
+        if ((sft__proxy_for(&p, &u) == NULL) != (rows[i].direct != 0)) {
+            fail_msg("no_proxy %s, %s", rows[i].no != NULL ? rows[i].no : "-", rows[i].url);
+        }
+    }
+    const sft__proxies p = {NULL, "http://h", NULL, NULL};
+    sft__url u;
+    assert_true(sft__url_parse(&u, "http://a/"));
+    assert_string_equal(sft__proxy_for(&p, &u), "http://h");
+    assert_true(sft__url_parse(&u, "https://a/"));
+    assert_null(sft__proxy_for(&p, &u));
+}
+
+static void test_shown(void **state) {
+    static const char *const rows[][2] = {
+        {"https://user:pw@host/p?sig=1", "https://host/p"},
+        {"http://u@x@host/p#f", "http://host/p"},
+        {"https://host/p@q?x", "https://host/p@q"},
+        {"https://host?x@y", "https://host"},
+        {"hf://org/repo@main/f?x", "hf://org/repo@main/f"},
+        {"hf://gpt2@main/f", "hf://gpt2@main/f"},
+        {"s3://b/k?x", "s3://b/k"},
+        {"https://h/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "https://h/aaaaaaaaaaaaaaaaa..."},
+    };
+    static const char *const stable[][2] = {
+        {"https://h/p", "https://h/p"},
+        {"https://h/p?X-Amz-Signature=1&v=2&Expires=3&Signature=x", "https://h/p?v=2"},
+        {"https://h/p?sig=1&se=2", "https://h/p"},
+        {"https://h/p?a=1&b=2", "https://h/p?a=1&b=2"},
+        {"https://h/p?X-Goog-Date=1&versionId=7", "https://h/p?versionId=7"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char shown[31];
+        sft__url_show(shown, sizeof shown, rows[i][0]);
+        assert_string_equal(shown, rows[i][1]);
+    }
+    for (size_t i = 0; i < sizeof stable / sizeof stable[0]; i++) {
+        sft__buf b;
+        sft__buf_init(&b, sft__allocator(NULL));
+        sft__url_stable(&b, stable[i][0]);
+        sft__buf_add(&b, "", 1);
+        assert_string_equal(b.data, stable[i][1]);
+        sft__buf_reset(&b);
+    }
+}
+
+static void test_reasons(void **state) {
+    static const char *const rows[][2] = {
+        {"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Request has "
+         "expired</Message></Error>",
+         "AccessDenied: Request has expired"},
+        {" {\"error\": \"Repository not found\"}", "Repository not found"},
+        {"{\"error\":{\"code\":3,\"message\":\"deep\"}}", "deep"},
+        {"{\"detail\" : \"cut of", "cut of"},
+        {"{\"message\":\"a\\\"b\"}", "a\\\"b"},
+        {"{\"message\":\"line\nbreak\x1b\"}", "line break "},
+        {"<html><Message>x</Message></html>", ""},
+        {"<Error><Code>", ""},
+        {"<Error><Code></Code><Message>m</Message>", "m"},
+        {"{\"error\":", ""},
+        {"{\"error\":\"\\", "\\"},
+        {"text", ""},
+        {"", ""},
+    };
+    char dst[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t len = strlen(rows[i][0]);
+        char *exact = malloc(len + 1); /* nothing behind it is to be read */
+        memcpy(exact, rows[i][0], len);
+        sft__reason(dst, sizeof dst, exact, len);
+        assert_string_equal(dst, rows[i][1]);
+        for (size_t n = 0; n < len; n++) {
+            sft__reason(dst, 8, exact, n);
+            assert_true(strlen(dst) < 8);
+        }
+        free(exact);
+    }
+    assert_true(sft__mentions("signature ab%2Fcdef is wrong", "ab/cdef", 7));
+    assert_true(sft__mentions("ab/cdef", "ab%2Fcdef", 9));
+    assert_false(sft__mentions("ab/cde", "ab/cdef", 7));
+    assert_false(sft__mentions("abc", "abc", 3)); /* too short to be told from words */
+    assert_true(sft__mentions_query("no s3cr3t!", "https://h/p?a=1&sig=s3cr3t!"));
+    assert_true(sft__mentions_query("for user:pass", "https://user:pass@h/p"));
+    assert_false(sft__mentions_query("for h and p?a", "https://h/p?a=b&c"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content_range), cmocka_unit_test(test_dates),
@@ -463,6 +649,8 @@ int main(void) {
         cmocka_unit_test(test_urls),          cmocka_unit_test(test_joining),
         cmocka_unit_test(test_hub_urls),      cmocka_unit_test(test_cache),
         cmocka_unit_test(test_options),       cmocka_unit_test(test_multipart),
+        cmocka_unit_test(test_reach),         cmocka_unit_test(test_proxies),
+        cmocka_unit_test(test_shown),         cmocka_unit_test(test_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
