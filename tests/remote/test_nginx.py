@@ -276,7 +276,8 @@ def foreign(t: harness.Tests) -> None:
         for place in (os.path.join(t.files, name), SERVER[0].plain + "/" + name):
             made.append(os.path.join(t.tmp, "made%d.safetensors" % len(made)))
             done = t.tool("convert", "-f", "--verify", place, "-o", made[-1])
-            t.equal("convert " + place, (done.returncode, done.stderr), (0, ""))
+            said = [line for line in done.stderr.splitlines() if "left out: optimizer" not in line]
+            t.equal("convert " + place, (done.returncode, said), (0, []))
         t.equal("convert " + name, harness.sha256(made[1]), harness.sha256(made[0]))
         t.equal("diff", t.tool("diff", SERVER[0].plain + "/" + name, os.path.join(t.files, name)).returncode, 0)
     gone = t.tool("scan", SERVER[0].plain + "/nothing.pt")
@@ -350,7 +351,8 @@ def ranks(t: harness.Tests) -> None:
         done = t.tool("fetch", *rank, "-o", folder, url)
         t.equal("fetch", (done.returncode, done.stderr), (0, ""))
         done = t.tool("slice", "--layout", layout, "--rank", str(k), local, "-o", sliced)
-        t.equal("slice", (done.returncode, done.stderr), (0, ""))
+        said = [line for line in done.stderr.splitlines() if ": warning: " not in line]
+        t.equal("slice", (done.returncode, said), (0, []))
         got = os.path.join(folder, "model.safetensors")
         t.equal("rank %d" % k, harness.sha256(got), harness.sha256(sliced))
         t.equal("listed", json.loads(t.tool("mem", "--json", got).stdout)["total"], own["total"])
