@@ -41,7 +41,7 @@ peer() { # NAME OF ITS REQUIREMENTS, WRITERS...
 }
 peer onnx-flax onnx flax
 peer mindspore mindspore
-peer paddle paddle
+peer paddle paddle paddle_static
 peer hdf5 hdf5
 peer tf tf tflite
 peer arrow arrow

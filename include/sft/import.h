@@ -48,7 +48,8 @@ extern "C" {
     X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow")                                                 \
     X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                          \
     X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")                          \
-    X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")
+    X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")                         \
+    X(SFT_IMPORT_PADDLE, 19, "paddle", "Paddle parameters of a static graph (.pdiparams)")
 
 typedef enum sft_import_format {
 #define SFT_IMPORT_ENUM(name, number, word, title) name = number,

@@ -85,6 +85,7 @@ KINDS = {
     55: ("Arrow, Cap'n Proto: recognised, refused", r"^(Arrow|Cap'n)"),
     61: ("TFLite", r"^tflite:"),
     62: ("Arrow tensors", r"^arrow:"),
+    63: ("Paddle: parameters of static graphs", r"^pdiparams:"),
 }
 
 # Flaws and bypasses of others, by the cases that have their shape.

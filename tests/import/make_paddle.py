@@ -72,7 +72,8 @@ def main() -> int:
     for protocol in (2, 3):
         put("paddle-slices%d.pdparams" % protocol, big.state_dict(), protocol=protocol)
     paddle.save(paddle.ones([2, 3]), str(folder / "paddle-binary.pdtensor"), use_binary_format=True)
-    content["paddle-binary.pdtensor"] = {"refused": "static graph of Paddle"}
+    digest = hashlib.sha256(np.ones((2, 3), np.float32).tobytes()).hexdigest()
+    content["paddle-binary.pdtensor"] = {"paddle-binary": ["F32", [2, 3], digest]}
     (folder / "paddle.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print("paddle", paddle.__version__, sum(len(v) for v in content.values()), "tensors")
     return 0

@@ -75,6 +75,7 @@ extern const sft__reader sft__reader_keras;
 extern const sft__reader sft__reader_tf;
 extern const sft__reader sft__reader_tflite;
 extern const sft__reader sft__reader_arrow;
+extern const sft__reader sft__reader_paddle;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__reader *sft__import_reader_for(const sft__probe *probe);

@@ -20,6 +20,7 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_tf,
     &sft__reader_tflite,
     &sft__reader_arrow,
+    &sft__reader_paddle,
     &sft__reader_mindspore,
     &sft__reader_onnx,
     &sft__reader_flax,
@@ -86,17 +87,6 @@ static bool is_capnp(const sft__probe *p) {
            p->head[table + 3] == 0 && sft__load_le64(p->head + table) != 0;
 }
 
-/* A tensor as Paddle's static graphs have it: version 0, no levels, version 0, a TensorDesc. */
-static bool is_paddle(const sft__probe *p) {
-    if (p->head_len < 24) {
-        return false;
-    }
-    const uint32_t desc = sft__load_le32(p->head + 16);
-    return sft__load_le32(p->head) == 0 && sft__load_le64(p->head + 4) == 0 &&
-           sft__load_le32(p->head + 12) == 0 && desc >= 2 && desc < 1024 && p->size - 20 >= desc &&
-           p->head[20] == 0x08 && p->head[21] < 64 && (desc == 2 || p->head[22] == 0x10);
-}
-
 static bool is_html(const sft__probe *p) {
     static const char *const starts[] = {"<!doctype html", "<html", "<?xml"};
     size_t at = 0;
@@ -143,12 +133,6 @@ const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
     if (is_html(probe)) {
         *format = SFT_IMPORT_OTHER;
         return "a web page: the download link gave an error or a login page instead of the file";
-    }
-    if (is_paddle(probe)) {
-        *format = SFT_IMPORT_OTHER;
-        return "tensors of a static graph of Paddle (.pdiparams), whose names are in the model "
-               "file: "
-               "save a state dict (.pdparams)";
     }
     if (is_saved_model(probe)) {
         *format = SFT_IMPORT_OTHER;
