@@ -251,7 +251,7 @@ def beside(tool, faults):
             (folder / ("f%d" % i)).write_bytes(DATA)
         (folder / "n.onnx").write_bytes(onnx_model(*(external("f%d" % i, name="t%d" % i) for i in range(400))))
         for name in ("m.onnx", "n.onnx"):
-            run = hostile.Run(tool, ["convert", name, "-o", "out-" + name], folder)
+            run = hostile.Run(tool, ["convert", name, "-o", "out-" + name + ".safetensors"], folder)
             if run.status != 0 or run.seconds > hostile.LIMIT_SECONDS:
                 faults.append("onnx beside: %s: %d, %.2f s: %s" % (name, run.status, run.seconds, run.err[:200]))
         cache = root / "models--a--b"
