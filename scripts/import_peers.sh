@@ -54,6 +54,9 @@ if scripts/venv.sh tests/import/requirements-torch-family.txt build/venv-import-
     site=$(build/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     echo "$site" > "$(build/venv-import-torch-family/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
     run build/venv-import-torch-family/bin/python tests/import/torchao_oracle.py --tool "$tool"
+    mkdir -p "$work/joblib"
+    run build/venv-import-torch-family/bin/python tests/import/make_joblib.py "$work/joblib"
+    run python3 tests/import/fixtures.py --tool "$tool" "$work/joblib"
 else
     failed=$((failed + 1))
 fi

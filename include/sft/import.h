@@ -36,6 +36,9 @@ extern "C" {
     X(SFT_IMPORT_TORCH_LEGACY, 3, "torch-legacy", "PyTorch legacy stream (before 1.6)")              \
     X(SFT_IMPORT_TORCH_TAR, 4, "torch-tar", "PyTorch legacy tar (0.1)")                              \
     X(SFT_IMPORT_PICKLE, 5, "pickle", "Python pickle")                                               \
+    X(SFT_IMPORT_DCP, 30, "dcp", "PyTorch distributed checkpoint (DCP)")                              \
+    X(SFT_IMPORT_JOBLIB, 31, "joblib", "joblib dump")                                                \
+    X(SFT_IMPORT_PT2, 32, "pt2", "PyTorch exported program (.pt2)")                                  \
     X(SFT_IMPORT_NPY, 6, "npy", "numpy array")                                                       \
     X(SFT_IMPORT_NPZ, 7, "npz", "numpy archive")                                                     \
     X(SFT_IMPORT_GGUF, 8, "gguf", "GGUF")                                                            \

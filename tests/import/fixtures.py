@@ -62,10 +62,11 @@ def main():
                     print("FAULT", name, key, have.get(key), "want", row)
                     faults += 1
             for command in ("ls", "show", "hash", "check", "scan"):
-                if subprocess.run([tool, command, here / name], capture_output=True).returncode != 0:
+                more = extra if command != "scan" else []
+                if subprocess.run([tool, command, here / name, *more], capture_output=True).returncode != 0:
                     print("FAULT", command, name)
                     faults += 1
-            if subprocess.run([tool, "diff", here / name, out], capture_output=True).returncode not in (0, 1):
+            if subprocess.run([tool, "diff", here / name, out, *extra], capture_output=True).returncode not in (0, 1):
                 print("FAULT diff", name)
                 faults += 1
     print("%d tensors compared, %d faults" % (compared, faults))

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "import/core/import.h"
 #include "import/core/shards.h"
+#include "import/dcp/dcp.h"
 #include "import/tensorflow/tf.h"
 
 enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
@@ -317,7 +318,8 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
-/* Where a path names no file: the index of TensorFlow's that it stands for, in `found`
+/* Where a path names no file: the index of TensorFlow's, or the .metadata of a distributed checkpoint,
+ * that it stands for, in `found`
  * (SFT__TF_PATH bytes) and *path; else `status`, why the path cannot be opened, with its record in
  * err. */
 static sft_status located_source(sft_source **out, const char **path, char *found,
@@ -333,7 +335,10 @@ static sft_status located_source(sft_source **out, const char **path, char *foun
     memset(&why, 0, sizeof why);
     SFT_TRY(read_options(&probe, options, err));
     const sft_import_options *o = &probe.options;
-    const sft_status there = sft__tf_locate(*path, o, found, &why);
+    sft_status there = sft__tf_locate(*path, o, found, &why);
+    if (there == SFT_E_NOT_FOUND && sft__dcp_locate(*path, o, found, SFT__TF_PATH)) {
+        there = SFT_OK;
+    }
     if (there == SFT_OK) {
         *path = found;
         return sft_source_open(out, found, o->access, o->allocator, err);

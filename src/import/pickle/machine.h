@@ -49,6 +49,9 @@ sft_status sft__pm_to_mark(sft__machine *m, size_t *first, sft_error *err);
 sft_status sft__pm_collect(sft__machine *m, uint32_t type, size_t first, sft_error *err);
 sft_status sft__pm_operand(sft__machine *m, size_t n, uint64_t *value, sft_error *err);
 
+/* pickle_joblib.c: what lies behind the state of a NumpyArrayWrapper. */
+sft_status sft__pm_joblib(sft__machine *m, sft__pk_node *array, sft_error *err);
+
 sft_status sft__op_none(sft__machine *m, sft_error *err);
 sft_status sft__op_true(sft__machine *m, sft_error *err);
 sft_status sft__op_false(sft__machine *m, sft_error *err);

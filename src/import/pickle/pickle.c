@@ -179,6 +179,10 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
     }
     SFT_TRY(sft__pm_push_new(m, SFT__PK_CALL, &n, err));
     n->known = c->type == SFT__PK_GLOBAL ? c->known : (uint16_t)SFT__G_UNKNOWN;
+    const sft__pk_node *class = sft__pk_at(m->p, sft__pk_item(m->p, args, 0));
+    if (m->p->joblib && class->type == SFT__PK_GLOBAL && class->known == SFT__G_JOBLIB_ARRAY) {
+        n->known = class->known; /* copyreg._reconstructor(class, object, None): protocols 0 and 1 */
+    }
     n->a = callable;
     n->b = args;
     return SFT_OK;
@@ -212,7 +216,9 @@ static sft_status op_build(sft__machine *m, sft_error *err) {
                            "a state is given to something that has none");
     }
     n->state = state;
-    return SFT_OK;
+    return n->known == SFT__G_JOBLIB_ARRAY && n->type == SFT__PK_CALL && m->p->joblib
+               ? sft__pm_joblib(m, n, err)
+               : SFT_OK;
 }
 
 static sft_status put_pid(sft__machine *m, uint32_t id, sft_error *err) {

@@ -91,6 +91,7 @@ typedef struct sft__pickle {
     uint32_t root; /* of the last run */
     uint64_t end;  /* of the last run: where its STOP ended */
     sft__pk_in in; /* one window for all runs: a tar has thousands of small pickles */
+    bool joblib;   /* arrays lie raw behind the objects that describe them */
     bool classes;  /* an unknown class is no error by itself (its weights are wanted) */
 } sft__pickle;
 

@@ -92,6 +92,11 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
 sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *index,
                               sft_error *err);
 
+/* torch_zip.c: job->file is an archive of its own (an item of a larger file). *tensor: its root is a
+ * tensor, *view; *storages: it holds some. */
+sft_status sft__torch_zip_item(sft__import *job, sft__view *view, bool *tensor, bool *storages,
+                               sft_error *err);
+
 /* torch_wrap.c: what an object of a tensor's class has beside its bytes, a dict (or a tuple of two), or
  * SFT__PK_NO. Has it no bytes of its own? */
 uint32_t sft__torch_attributes(const sft__torch *t, uint32_t id);

@@ -248,6 +248,7 @@ static sft_status open_pickle(sft__import *job, sft_error *err) {
     l.t.place = no_storage;
     sft_status status = sft__pickle_init(&l.p, job, job->file, 0, "", err);
     if (status == SFT_OK) {
+        l.p.joblib = true;
         status = read_alone(&l, err);
     }
     sft__torch_reset(&l.t);

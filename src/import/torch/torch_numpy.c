@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch/torch_numpy.c - arrays that numpy pickled: _reconstruct with a state, or _frombuffer
- * (protocol 5). Their bytes stay in the file. Object arrays and records are refused. Read first:
- * torch.h.
+ * import/torch/torch_numpy.c - arrays that numpy pickled: _reconstruct with a state, _frombuffer
+ * (protocol 5), or joblib's objects. Their bytes stay in the file. Object arrays and records are
+ * refused. Read first: torch.h.
  */
 #include "base/checked.h"
 #include "import/torch/torch.h"
@@ -14,7 +14,8 @@ static sft_status bad(sft_error *err, const char *text) {
 bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call) {
     (void)t;
     return call->type == SFT__PK_CALL &&
-           (call->known == SFT__G_NP_RECONSTRUCT || call->known == SFT__G_NP_FROMBUFFER);
+           (call->known == SFT__G_NP_RECONSTRUCT || call->known == SFT__G_NP_FROMBUFFER ||
+            call->known == SFT__G_JOBLIB_ARRAY);
 }
 
 typedef struct np_type {
@@ -109,6 +110,14 @@ sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *
         const bool fortran = sft__pk_is_text(p, sft__pk_item(p, call->b, 3), "F");
         return np_fill(t, sft__pk_item(p, call->b, 2), sft__pk_item(p, call->b, 1), fortran,
                        sft__pk_item(p, call->b, 0), v, err);
+    }
+    if (call->known == SFT__G_JOBLIB_ARRAY) {
+        sft__pk_iter it = sft__pk_begin(call);
+        uint32_t data = SFT__PK_NO;
+        (void)sft__pk_next(&it, &data); /* the machine found it behind the object */
+        return np_fill(t, sft__pk_get(p, call->state, "shape"),
+                       sft__pk_get(p, call->state, "dtype"),
+                       sft__pk_is_text(p, sft__pk_get(p, call->state, "order"), "F"), data, v, err);
     }
     const sft__pk_node *state = sft__pk_at(p, call->state);
     if (state->type != SFT__PK_TUPLE || (state->count != 5 && state->count != 4)) {

@@ -294,19 +294,77 @@ static sft_status check_all(const archive *a, sft__import *job, sft_error *err) 
     return SFT_OK;
 }
 
+static void begin(archive *a, sft__import *job, sft__torch *t, sft__pickle *p) {
+    memset(p, 0, sizeof *p);
+    memset(t, 0, sizeof *t);
+    memset(a, 0, sizeof *a);
+    p->job = job;
+    t->job = job;
+    t->p = p;
+    t->place = place;
+    t->ctx = a;
+}
+
+/* The root as one view, if it is a tensor of one. */
+static sft_status root_view(sft__torch *t, sft__view *view, bool *tensor, sft_error *err) {
+    sft__part parts[SFT__TORCH_PARTS];
+    size_t count;
+
+    *tensor = false;
+    if (!sft__torch_is_tensor(t, t->p->root)) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__torch_eval(t, t->p->root, "", 0, parts, &count, err));
+    *tensor = count == 1;
+    *view = parts[0].view;
+    return SFT_OK;
+}
+
+sft_status sft__torch_zip_item(sft__import *job, sft__view *view, bool *tensor, bool *storages,
+                               sft_error *err) {
+    sft__pickle p;
+    sft__torch t;
+    archive a;
+
+    begin(&a, job, &t, &p);
+    *tensor = false;
+    *storages = false;
+    sft_status status = sft__zip_open(&a.zip, job, err);
+    if (status == SFT_OK) {
+        status = find_folder(&a, job, err);
+    }
+    const sft__zip_entry *data = status == SFT_OK ? member_text(&a, "data.pkl") : NULL;
+    for (size_t i = 0; i < a.zip.count && status == SFT_OK; i++) {
+        *storages = *storages || is_inside(&a, &a.zip.entries[i], "data/");
+    }
+    if (status == SFT_OK && data == NULL) {
+        status = sft__fail_at(err, SFT_E_FORMAT, 0, "dcp-item: an archive without data.pkl");
+    }
+    if (status == SFT_OK) {
+        allow_no_crc(&a, job);
+        status = check_texts(&a, job, &t.big_endian, err);
+    }
+    if (status == SFT_OK) {
+        status = run_member(&p, job, data, err);
+    }
+    if (status == SFT_OK) {
+        status = root_view(&t, view, tensor, err);
+    }
+    if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
+        status = check_all(&a, job, err);
+    }
+    sft__torch_reset(&t);
+    sft__pickle_reset(&p);
+    sft__zip_reset(&a.zip);
+    return status;
+}
+
 static sft_status open_zip(sft__import *job, sft_error *err) {
     sft__pickle p;
     sft__torch t;
     archive a;
 
-    memset(&p, 0, sizeof p);
-    memset(&t, 0, sizeof t);
-    memset(&a, 0, sizeof a);
-    p.job = job;
-    t.job = job;
-    t.p = &p;
-    t.place = place;
-    t.ctx = &a;
+    begin(&a, job, &t, &p);
     sft_status status = sft__zip_open(&a.zip, job, err);
     if (status == SFT_OK) {
         status = read_archive(&a, job, &t, &p, err);
