@@ -48,7 +48,10 @@ peer arrow arrow
 for more in classic h5py; do
     scripts/venv.sh "tests/peers/requirements-$more.txt" "build/venv-import-$more" || failed=$((failed + 1))
 done
-run python3 tests/peers/writers.py --tool "$tool" --strict --least 600
+scripts/venv.sh tests/checkpoint/requirements-peers.txt build/venv-checkpoint || failed=$((failed + 1)) # transformers, for genuine.py
+run python3 tests/peers/writers.py --tool "$tool" --strict --least 600 --keep "$work/peers"
+run python3 tests/peers/genuine.py --tool "$tool" --keep "$work/peers"
+run python3 tests/peers/inventory.py --tool "$tool"
 # torchao and joblib over the torch and numpy of build/venv
 if scripts/venv.sh tests/import/requirements-torch-family.txt build/venv-import-torch-family; then
     site=$(build/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
