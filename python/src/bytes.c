@@ -166,7 +166,7 @@ PyObject *core_load_bytes(PyObject *module, PyObject *args)
         return core_wrong_type("bytes", data, "bytes");
     }
     c.framework = (core_framework)found;
-    c.file = core_file_open(c.state, data, &name, NULL, "Error while deserializing");
+    c.file = core_file_open(c.state, data, &name, NULL, "Error while deserializing", false);
     if (c.file == NULL) {
         return NULL;
     }

@@ -88,6 +88,20 @@ long core_process(void);
 
 /* ---------------------------------------------------------------- file.c */
 
+/* park_posix.c: a catalog over one file gives its descriptor up where many are open; *map is then the private mapping
+ * that tensors lie in (core_memory_map), else NULL. Never fails. */
+void core_park(struct core_state *state, sft_catalog **catalog, core_memory **map);
+void core_descriptors_add(size_t count); /* handles' descriptors, which are counted for it */
+void core_descriptors_drop(size_t count);
+
+/* What a file was when it was opened. */
+typedef struct core_stamp {
+    uint64_t inode, size;
+    int64_t mtime_ns;
+    bool known;
+} core_stamp;
+bool core_stamp_of(int fd, core_stamp *out);
+
 /* An open catalog with its mappings. Counted; dropped with the GIL held. */
 typedef struct core_file {
     size_t refs; /* atomic */
@@ -96,13 +110,15 @@ typedef struct core_file {
     core_memory **maps;  /* one per source, made on first use */
     PyObject **lenders;  /* the Python objects that lend them */
     size_t sources;
+    size_t descriptors; /* that were counted */
+    core_stamp *stamps; /* of the sources, where they are files */
     void *leaning; /* what the catalog borrows from; NULL: nothing */
     void (*leaning_drop)(void *leaning);
 } core_file;
 
-/* how: NULL for safetensors, else a file of any format (foreign.c). */
+/* how: NULL for safetensors, else a file of any format (foreign.c). mapped: its descriptor is not needed for long. */
 core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, PyObject *how,
-                          const char *doing);
+                          const char *doing, bool mapped);
 /* Takes the catalog over in every case. */
 core_file *core_file_over(sft_catalog *catalog);
 core_file *core_file_keep(core_file *file);
@@ -111,6 +127,9 @@ void core_file_drop(core_file *file);
  * borrowed from the file. False with an exception. */
 bool core_file_data(struct core_state *state, core_file *file, const sft_tensor *tensor,
                     unsigned char **data, core_memory **memory, PyObject **lender);
+/* Whether the bytes of the tensor are still in its file; false with an exception. What lies in a mapping is asked for
+ * before it is touched. */
+bool core_file_holds(struct core_state *state, core_file *file, const sft_tensor *tensor);
 bool core_file_can_map(core_file *file, const sft_tensor *tensor);
 
 /* ---------------------------------------------------------------- module state */
@@ -378,6 +397,7 @@ typedef struct core_handle {
     core_state *state;
     core_file *file; /* NULL: closed */
     PyObject *source;
+    PyObject *where;  /* a path without the current directory; NULL: no path, or the source says it */
     PyObject *device; /* NULL: cpu */
     PyObject *backend;
     PyObject *how; /* a file of any format: what open_any was told; NULL: safetensors */
@@ -391,6 +411,10 @@ PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source,
                            PyObject *device);
 /* The same with the framework and device of another handle. */
 PyObject *core_handle_part(core_handle *whole, core_file *file);
+/* The same file, device and all once more. */
+PyObject *core_handle_again(core_handle *handle);
+/* What the files were when they were opened, for pickles: a tuple. */
+PyObject *core_handle_stamps(core_file *file);
 /* The file with a count of one more, or NULL and "File is closed". */
 core_file *core_handle_file(core_handle *handle);
 

@@ -51,6 +51,8 @@ void core_file_drop(core_file *file)
     }
     free(file->maps);
     free(file->lenders);
+    free(file->stamps);
+    core_descriptors_drop(file->descriptors);
     sft_catalog_close(file->catalog);
     if (file->leaning != NULL) {
         file->leaning_drop(file->leaning);
@@ -70,7 +72,45 @@ static core_file *open_foreign(core_state *state, sft_source *source, const char
     return core_foreign_open(state, &catalog, source, path, how) ? core_file_over(catalog) : NULL;
 }
 
-static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how, const char *doing)
+/* With its descriptors counted, or given up. */
+static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped)
+{
+    core_memory *map = NULL;
+    core_file *file;
+    core_stamp stamp = {0, 0, 0, false};
+
+    if (mapped && sft_catalog_source_count(catalog) == 1) {
+        (void)core_stamp_of(sft_source_descriptor(sft_catalog_source_at(catalog, 0)), &stamp);
+        core_park(state, &catalog, &map);
+    }
+    file = core_file_over(catalog);
+    if (file == NULL) {
+        core_memory_drop(map);
+        return NULL;
+    }
+    file->stamps = calloc(file->sources + 1, sizeof *file->stamps);
+    if (file->stamps == NULL) {
+        core_memory_drop(map);
+        core_file_drop(file);
+        core_no_memory(0);
+        return NULL;
+    }
+    if (map != NULL) {
+        file->maps[0] = map;
+        file->stamps[0] = stamp;
+        return file;
+    }
+    for (size_t i = 0; i < file->sources; i++) {
+        const int fd = sft_source_descriptor(sft_catalog_source_at(catalog, i));
+        file->descriptors += fd >= 0 ? 1 : 0;
+        (void)core_stamp_of(fd, &file->stamps[i]);
+    }
+    core_descriptors_add(file->descriptors);
+    return file;
+}
+
+static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how, const char *doing,
+                            bool mapped)
 {
     sft_catalog *catalog;
     sft_error err;
@@ -92,7 +132,7 @@ static core_file *open_path(core_state *state, PyObject *text, const char *path,
         }
         return (core_file *)core_raise(state, &err, doing);
     }
-    return core_file_over(catalog);
+    return over_path(state, catalog, mapped);
 }
 
 static core_file *bytes_file(core_memory *memory, core_file *file)
@@ -206,7 +246,8 @@ PyObject *core_path_bytes(PyObject *path, const char **text)
     return bytes;
 }
 
-core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how, const char *doing)
+core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how, const char *doing,
+                          bool mapped)
 {
     PyObject *path, *bytes;
     const char *text;
@@ -231,7 +272,7 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
         return NULL;
     }
     bytes = core_path_bytes(path, &text);
-    file = bytes != NULL ? open_path(state, path, text, how, doing) : NULL;
+    file = bytes != NULL ? open_path(state, path, text, how, doing, mapped) : NULL;
     Py_XDECREF(bytes);
     if (file == NULL) {
         Py_DECREF(path);
@@ -246,8 +287,22 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
 bool core_file_can_map(core_file *file, const sft_tensor *tensor)
 {
     return tensor->piece_count == 1 && tensor->pieces[0].strides == NULL &&
-           (file->bytes != NULL ||
+           (file->bytes != NULL || __atomic_load_n(&file->maps[tensor->pieces[0].source], __ATOMIC_ACQUIRE) != NULL ||
             sft_source_descriptor(sft_catalog_source_at(file->catalog, tensor->pieces[0].source)) >= 0);
+}
+
+bool core_file_holds(core_state *state, core_file *file, const sft_tensor *tensor)
+{
+    const sft_piece *piece = &tensor->pieces[0];
+    unsigned char last;
+    sft_error err;
+
+    if (file->bytes != NULL || tensor->nbytes == 0 ||
+        sft_source_read(sft_catalog_source_at(file->catalog, piece->source), piece->offset + tensor->nbytes - 1, &last, 1,
+                        &err) == SFT_OK) {
+        return true;
+    }
+    return core_raise(state, &err, NULL) != NULL;
 }
 
 /* The mapping of a source; two threads may make one each, then the first stays. */

@@ -14,6 +14,7 @@ static void handle_dealloc(PyObject *self)
 
     core_file_drop(h->file);
     Py_XDECREF(h->source);
+    Py_XDECREF(h->where);
     Py_XDECREF(h->device);
     Py_XDECREF(h->backend);
     Py_XDECREF(h->how);
@@ -231,6 +232,9 @@ static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor)
 
     if (h->owned || !core_file_can_map(file, tensor)) {
         return core_load_one(h->state, file, tensor, &wish);
+    }
+    if (!core_file_holds(h->state, file, tensor)) {
+        return NULL;
     }
     if (!core_file_data(h->state, file, tensor, &place.data, &place.memory, &place.lender)) {
         if (!PyErr_ExceptionMatches(PyExc_OSError)) {
@@ -558,7 +562,7 @@ static PyObject *handle_values(PyObject *self, PyObject *ignored)
 static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
 {
     core_handle *h = (core_handle *)self;
-    PyObject *function;
+    PyObject *function, *stamps;
 
     (void)ignored;
     if (h->file == NULL) {
@@ -571,11 +575,21 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
         return NULL;
     }
     function = core_import_attribute("safetensors_c._core", "_reopen");
-    if (function == NULL) {
+    stamps = function != NULL ? core_handle_stamps(h->file) : NULL;
+    if (stamps == NULL) {
+        Py_XDECREF(function);
         return NULL;
     }
-    return Py_BuildValue(h->how != NULL ? "N(OsOOO)" : "N(OsOO)", function, h->source,
-                         core_framework_name[h->framework], h->device != NULL ? h->device : Py_None, h->backend, h->how);
+    return Py_BuildValue("N(OsOOON)", function, h->where != NULL ? h->where : h->source,
+                         core_framework_name[h->framework], h->device != NULL ? h->device : Py_None, h->backend,
+                         h->how != NULL ? h->how : Py_None, stamps);
+}
+
+/* copy.copy and copy.deepcopy: another handle on what is open, whatever has become of the path. */
+static PyObject *handle_copy(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return core_handle_again((core_handle *)self);
 }
 
 static PyObject *handle_repr(PyObject *self)
@@ -628,6 +642,8 @@ static PyMethodDef handle_methods[] = {
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_exit, METH_VARARGS, NULL},
     {"__reduce__", handle_reduce, METH_NOARGS, NULL},
+    {"__copy__", handle_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", handle_copy, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

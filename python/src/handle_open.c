@@ -112,6 +112,24 @@ static bool framework_into(core_handle *h, PyObject *value)
     return true;
 }
 
+/* The path as it is from any directory: a pickle is opened elsewhere. */
+static bool locate(core_handle *h)
+{
+    const char *path = PyUnicode_Check(h->source) ? PyUnicode_AsUTF8AndSize(h->source, NULL) : "/";
+    PyObject *absolute;
+
+    PyErr_Clear(); /* not UTF-8 */
+    if (path != NULL && (path[0] == '/' || core_is_url(path))) {
+        return true;
+    }
+    absolute = core_import_attribute("os.path", "abspath");
+    if (absolute != NULL) {
+        h->where = PyObject_CallFunctionObjArgs(absolute, h->source, NULL);
+        Py_DECREF(absolute);
+    }
+    return h->where != NULL;
+}
+
 /* Fills a fresh handle from the arguments. */
 static bool open_into(core_handle *h, PyObject **v, PyObject *how)
 {
@@ -138,8 +156,9 @@ static bool open_into(core_handle *h, PyObject **v, PyObject *how)
         return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Device %S is not supported for framework %s",
                                h->device, core_framework_name[h->framework]) != NULL;
     }
-    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, how, "Error while deserializing header");
-    if (h->file == NULL) {
+    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, how, "Error while deserializing header",
+                             backend == 0);
+    if (h->file == NULL || !locate(h)) {
         return false;
     }
     /* Nobody writes into the bytes of an immutable object. */
@@ -157,6 +176,7 @@ static core_handle *blank(core_state *state)
         h->state = state;
         h->file = NULL;
         h->source = NULL;
+        h->where = NULL;
         h->device = NULL;
         h->backend = NULL;
         h->how = NULL;
@@ -204,6 +224,42 @@ PyObject *core_handle_part(core_handle *whole, core_file *file)
         return NULL;
     }
     return (PyObject *)h;
+}
+
+PyObject *core_handle_again(core_handle *handle)
+{
+    core_file *file = core_handle_file(handle);
+    core_handle *h = file != NULL ? blank(handle->state) : NULL;
+
+    if (h == NULL) {
+        core_file_drop(file);
+        return NULL;
+    }
+    h->file = file;
+    h->source = Py_XNewRef(handle->source);
+    h->where = Py_XNewRef(handle->where);
+    h->device = Py_XNewRef(handle->device);
+    h->backend = Py_XNewRef(handle->backend);
+    h->how = Py_XNewRef(handle->how);
+    h->framework = handle->framework;
+    h->owned = handle->owned;
+    return (PyObject *)h;
+}
+
+PyObject *core_handle_stamps(core_file *file)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)(file->stamps != NULL ? file->sources : 0));
+
+    for (size_t i = 0; tuple != NULL && file->stamps != NULL && i < file->sources; i++) {
+        const core_stamp *s = &file->stamps[i];
+        PyObject *one = !s->known ? Py_NewRef(Py_None)
+                                  : Py_BuildValue("KKL", (unsigned long long)s->inode, (unsigned long long)s->size,
+                                                  (long long)s->mtime_ns);
+        if (one == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, one) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
 }
 
 PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how)
@@ -254,18 +310,37 @@ PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwar
     return result;
 }
 
+/* A handle is opened from its pickle only over the files that it was pickled over. */
+static bool same_files(core_handle *h, PyObject *stamps)
+{
+    PyObject *now = core_handle_stamps(h->file);
+    const int same = now != NULL ? PyObject_RichCompareBool(now, stamps, Py_EQ) : -1;
+
+    Py_XDECREF(now);
+    if (same == 0) {
+        core_raise_text(h->state, SFT_E_CHANGED, NULL,
+                        "%S was replaced or changed after the handle that was pickled had opened it", h->source);
+    }
+    return same > 0;
+}
+
 PyObject *core_reopen(PyObject *module, PyObject *args)
 {
-    PyObject *values[OPEN_COUNT];
+    PyObject *values[OPEN_COUNT], *how, *stamps, *handle;
+    const Py_ssize_t given = PyTuple_Size(args); /* behind the four: what open_any was told; what the files were */
 
-    const bool any = PyTuple_Size(args) == OPEN_COUNT + 1; /* behind them: what open_any was told */
-
-    if (!any && PyTuple_Size(args) != OPEN_COUNT) {
-        PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 or 5 arguments");
+    if (given < OPEN_COUNT || given > OPEN_COUNT + 2) {
+        PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 to 6 arguments");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < OPEN_COUNT; i++) {
         values[i] = PyTuple_GetItem(args, i);
     }
-    return core_handle_new(core_state_of(module), values, any ? PyTuple_GetItem(args, OPEN_COUNT) : NULL);
+    how = given > OPEN_COUNT ? core_none(PyTuple_GetItem(args, OPEN_COUNT)) : NULL;
+    stamps = given > OPEN_COUNT + 1 ? PyTuple_GetItem(args, OPEN_COUNT + 1) : NULL;
+    handle = core_handle_new(core_state_of(module), values, how);
+    if (handle != NULL && stamps != NULL && !same_files((core_handle *)handle, stamps)) {
+        Py_CLEAR(handle);
+    }
+    return handle;
 }

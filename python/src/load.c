@@ -280,6 +280,24 @@ static bool all_map(core_file *file, const chosen *c)
     return true;
 }
 
+/* The last tensor of each source speaks for those before it. */
+static bool holds_all(core_state *state, core_file *file, const chosen *c)
+{
+    const sft_tensor *last = NULL;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const sft_tensor *t = c->tensors[i];
+        if (last != NULL && t->pieces[0].source != last->pieces[0].source && !core_file_holds(state, file, last)) {
+            return false;
+        }
+        if (last == NULL || t->pieces[0].source != last->pieces[0].source ||
+            t->pieces[0].offset + t->nbytes > last->pieces[0].offset + last->nbytes) {
+            last = t;
+        }
+    }
+    return last == NULL || core_file_holds(state, file, last);
+}
+
 /* ---------------------------------------------------------------- owned */
 
 typedef struct owned {
@@ -375,7 +393,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
 {
     mapped m = {state, file};
-    PyObject *dict;
+    PyObject *dict = NULL;
     chosen c;
 
     if (wish->framework == CORE_TORCH && !core_torch_ready(state)) {
@@ -386,7 +404,7 @@ PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
     }
     if (wish->owned || !all_map(file, &c)) {
         dict = load_owned(state, file, &c, wish);
-    } else {
+    } else if (holds_all(state, file, &c)) {
         dict = fill(state, &c, wish, where_mapped, &m);
         if (dict == NULL && PyErr_ExceptionMatches(PyExc_OSError)) {
             /* A file system that cannot map can still be read. */

@@ -37,6 +37,23 @@ void *core_pages_map(int fd, size_t size, int *shorter)
     return base == MAP_FAILED ? NULL : base;
 }
 
+bool core_stamp_of(int fd, core_stamp *out)
+{
+    struct stat st;
+
+    out->known = fd >= 0 && fstat(fd, &st) == 0;
+    if (out->known) {
+        out->inode = (uint64_t)st.st_ino;
+        out->size = (uint64_t)st.st_size;
+#if defined(__APPLE__)
+        out->mtime_ns = (int64_t)st.st_mtimespec.tv_sec * 1000000000 + st.st_mtimespec.tv_nsec;
+#else
+        out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+#endif
+    }
+    return out->known;
+}
+
 void core_pages_unmap(void *base, size_t size)
 {
     (void)munmap(base, size);

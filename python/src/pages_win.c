@@ -37,6 +37,29 @@ void *core_pages_map(int fd, size_t size, int *shorter)
     return base;
 }
 
+bool core_stamp_of(int fd, core_stamp *out)
+{
+    (void)fd;
+    out->known = false; /* sources have no descriptors here */
+    return false;
+}
+
+void core_descriptors_add(size_t count)
+{
+    (void)count;
+}
+
+void core_descriptors_drop(size_t count)
+{
+    (void)count;
+}
+
+void core_park(core_state *state, sft_catalog **catalog, core_memory **map)
+{
+    (void)state, (void)catalog;
+    *map = NULL; /* handles are not scarce here */
+}
+
 void core_pages_unmap(void *base, size_t size)
 {
     (void)size;

@@ -255,7 +255,7 @@ PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!PyObject_CheckBuffer(value)) {
         return core_wrong_type("bytes", value, "bytes");
     }
-    file = core_file_open(core_state_of(module), value, &name, NULL, "Error while deserializing");
+    file = core_file_open(core_state_of(module), value, &name, NULL, "Error while deserializing", false);
     if (file == NULL) {
         return NULL;
     }

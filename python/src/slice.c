@@ -399,6 +399,9 @@ static PyObject *slice_read(slice_object *s, PyObject *index)
     if (!read_index(s, index, &w) || !resolve(s, &w, &r)) {
         return NULL;
     }
+    if (!s->owned && core_file_can_map(s->file, s->tensor) && !core_file_holds(s->state, s->file, s->tensor)) {
+        return NULL;
+    }
     if (r.together && !s->owned && core_file_can_map(s->file, s->tensor)) {
         if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory, &place.lender)) {
             place.data += r.offset;
@@ -449,7 +452,7 @@ static PyObject *slice_subscript(PyObject *self, PyObject *index)
     slice_object *s = (slice_object *)self;
 
     if (s->framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
-        return slice_torch(s, index);
+        return core_file_holds(s->state, s->file, s->tensor) ? slice_torch(s, index) : NULL;
     }
     return slice_read(s, index);
 }
