@@ -147,8 +147,7 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     if (api != NULL && api->detect(source, &format, NULL) != SFT_OK) {
         format = SFT_IMPORT_UNKNOWN;
     }
-    if (format == SFT_IMPORT_UNKNOWN || format == SFT_IMPORT_SAFETENSORS ||
-        format == SFT_IMPORT_OTHER) {
+    if (format == SFT_IMPORT_UNKNOWN || format == SFT_IMPORT_SAFETENSORS) {
         sft_source_close(source);
         return status;
     }

@@ -23,10 +23,8 @@ typedef struct signature {
 static const signature signatures[] = {
     SIGNATURE("version https://git-lfs",
               "this is a Git LFS pointer, not the file itself: run git lfs pull"),
-    SIGNATURE("PK\003\004",
-              "this is a zip archive, probably a PyTorch checkpoint (.pt, .bin)"),
-    SIGNATURE("\x80\002",
-              "this is a Python pickle, probably an old PyTorch checkpoint"),
+    SIGNATURE("PK\003\004", "this is a zip archive, probably a PyTorch checkpoint (.pt, .bin)"),
+    SIGNATURE("\x80\002", "this is a Python pickle, probably an old PyTorch checkpoint"),
     SIGNATURE("\x80\003", "this is a Python pickle"),
     SIGNATURE("\x80\004\x95", "this is a Python pickle"),
     SIGNATURE("GGUF", "this is a GGUF file (llama.cpp), not safetensors"),
@@ -92,6 +90,14 @@ static const char *guess(const char *head, size_t len) {
         return "the file begins with zeros: space was reserved, but the content was never written";
     }
     return NULL;
+}
+
+/* What the error says already needs no hint: do both end alike? */
+static bool is_said(const char *message, const char *text) {
+    const size_t n = strlen(message);
+    const size_t len = strlen(text);
+    const size_t tail = len < 20 ? len : 20;
+    return n >= tail && strcmp(message + n - tail, text + len - tail) == 0;
 }
 
 static const char *from_status(const sft_error *err, uint64_t size) {
@@ -167,6 +173,7 @@ void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap) {
         const size_t len = size < HEAD_BYTES ? (size_t)size : HEAD_BYTES;
         if (sft_source_read(source, 0, head, len, NULL) == SFT_OK) {
             text = guess(head, len);
+            text = text != NULL && is_said(err->message, text) ? NULL : text;
         }
         sft_source_close(source);
         if (text == NULL && truncated(err, size, hint, cap)) {

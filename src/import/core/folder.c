@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/folder.c - a model in several files of another format as one catalog. Each file is opened
- * as it would be alone; the catalog over all of them has sources that pass on to theirs, and keeps
- * them open. Read first: shards.h.
+ * import/core/folder.c - a model in several files of another format as one catalog. Each file is
+ * opened as it would be alone; the catalog over all of them has sources that pass on to theirs, and
+ * keeps them open. Read first: shards.h.
  */
 #include "base/buf.h"
 #include "base/checked.h"
@@ -325,6 +325,40 @@ sft_status sft__shards_open(sft_catalog **out, const char *path, const sft_sourc
     return status;
 }
 
+/* Directories of other formats, by a file of theirs: *is, and why they are not read. */
+static sft_status refused_folder(const char *path, bool *is, const sft_allocator *allocator,
+                                 sft_error *err) {
+    static const struct {
+        const char *file;
+        const char *what;
+    } rows[] = {
+        {"Data/com.apple.CoreML/model.mlmodel",
+         "a CoreML package (.mlpackage), which holds a program and its weights: convert it with "
+         "coremltools"},
+        {".zgroup", "a Zarr store, which has no convention for weights"},
+        {"zarr.json", "a Zarr store, which has no convention for weights"},
+        {"_CHECKPOINT_METADATA",
+         "a checkpoint of Orbax: restore it with orbax, and save the arrays"},
+    };
+    sft_status status = SFT_OK;
+    sft_source *source;
+    sft__buf file;
+
+    sft__buf_init(&file, allocator);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == SFT_OK; i++) {
+        if (!join(&file, path, false, rows[i].file)) {
+            status = sft__fail_nomem(err, file.len);
+        } else if (sft_source_open(&source, file.data, SFT_ACCESS_READ, allocator, NULL) ==
+                   SFT_OK) {
+            sft_source_close(source);
+            *is = true;
+            status = sft__fail(err, SFT_E_FORMAT, "this is %s", rows[i].what);
+        }
+    }
+    sft__buf_reset(&file);
+    return status;
+}
+
 sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
                             const sft_import_options *options, sft_import_report **report,
                             sft_error *err) {
@@ -358,7 +392,7 @@ sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
         if (*is && status != SFT_OK && err != NULL) {
             *err = why;
         }
-        status = *is ? status : SFT_OK;
+        status = *is ? status : refused_folder(path, is, sft__allocator(options->allocator), err);
     }
     return status;
 }
