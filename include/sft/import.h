@@ -237,7 +237,7 @@ typedef struct sft_import_convert_options {
 typedef struct sft_import_converted {
     uint64_t tensors;
     uint64_t aliases;      /* other names, recorded in the metadata */
-    uint64_t left_out;     /* by choose */
+    uint64_t left_out;     /* by choose, and of the findings SFT_FINDING_LEFT_OUT of the report */
     uint64_t cast;
     uint64_t gathered;     /* tensors whose elements did not lie in order */
     uint64_t data_bytes;   /* of the output */
@@ -255,7 +255,7 @@ typedef struct sft_import_converted {
  * failure files that this call made are removed; those that it replaced stay as they are.
  * Metadata "format": "pt" for PyTorch inputs, and one entry per alias (alias: name of the tensor), as
  * Hugging Face's conversion writes it.
- * result, report: may be NULL; report is about the last input.
+ * result, report: may be NULL; report is about all inputs, its format that of the last.
  * Memory: at most 64 MiB beyond the catalogs, whatever the sizes.
  * Errors: those of sft_import_open and sft_writer; SFT_E_DUPLICATE for a name that two inputs have;
  * SFT_E_DTYPE for a type that safetensors has not; SFT_E_MISMATCH if what was written reads back
@@ -283,6 +283,9 @@ typedef struct sft_export_options {
     uint64_t piece_bytes; /* of formats that cut tensors: at most this much in one; 0: as they do */
     sft_durability durability;
     uint32_t flags; /* SFT_CONVERT_* */
+    /* What of the catalog the file does not hold (metadata, other names), as findings; NULL: not wanted. Owned
+     * by the caller on success (sft_import_report_free), NULL on failure. */
+    sft_import_report **report;
 } sft_export_options;
 
 /* Is there a writer for the format? Its formats: docs/import.md. */
@@ -290,8 +293,8 @@ SFT_API int sft_import_can_export(uint32_t format);
 
 /* Writes the tensors of a catalog (of any format) into one file of another format: SFT_IMPORT_NPZ, ...
  * What the format cannot hold (a type, a name, a rank) is SFT_E_UNSUPPORTED, before anything is written:
- * cast it or leave it out with `choose`. Aliases of the catalog are not written; open it with
- * SFT_DEDUP_KEEP to have each name. The file appears complete or not at all. Strided tensors are put in
+ * cast it or leave it out with `choose`. PyTorch files have the catalog's aliases; elsewhere they are not
+ * written, and named in the report: open the input with SFT_DEDUP_KEEP to have each name. The file appears complete or not at all. Strided tensors are put in
  * order, checksums that the format has are computed on the way: each byte is read once.
  * result: may be NULL. Memory: at most 64 MiB beyond the catalog, whatever the sizes.
  * Errors: those of reading; SFT_E_FORMAT (no writer for it), SFT_E_EXISTS, SFT_E_NOT_REGULAR,

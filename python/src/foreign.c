@@ -175,6 +175,7 @@ typedef struct converting {
     PyObject *choose; /* NULL: everything as it is */
     PyObject *names;  /* list: texts that items point into */
     PyObject *plan;   /* list; NULL: none is wanted */
+    sft_import_report *lost; /* what another format has no room for; NULL: safetensors are written */
 } converting;
 
 /* (name, dtype or None), None to leave it out. */
@@ -377,6 +378,7 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
                              sft_import_report **report, sft_error *err)
 {
     sft_export_options o;
+    sft_import_report *lost = NULL;
     sft_catalog *catalog;
     sft_source *source = NULL;
     sft_status status;
@@ -399,17 +401,17 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
     o.metadata_count = w->texts.count;
     o.durability = w->durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
     o.flags = w->flags;
+    o.report = &lost;
     status = api->export_file(catalog, w->format, w->output, &o, result, err);
     result->left_out += left_out(api, *report);
+    k->lost = lost;
     sft_catalog_close(catalog);
     return status;
 }
 
-/* Findings of one kind as [(subject, sentence), ...]. */
-static PyObject *findings(const sft_import_api *api, const sft_import_report *report, uint32_t kind)
+/* Findings of one kind as (subject, sentence), into the list. */
+static PyObject *findings(PyObject *list, const sft_import_api *api, const sft_import_report *report, uint32_t kind)
 {
-    PyObject *list = PyList_New(0);
-
     for (size_t i = 0; list != NULL && i < api->report_count(report); i++) {
         const sft_finding *f = api->report_at(report, i);
         PyObject *subject, *one;
@@ -429,10 +431,11 @@ static PyObject *findings(const sft_import_api *api, const sft_import_report *re
 static PyObject *told(const converting *k, const sft_import_api *api, const sft_import_report *report,
                       const sft_import_converted *r)
 {
-    PyObject *left = findings(api, report, SFT_FINDING_LEFT_OUT), *notes = NULL;
+    PyObject *left = findings(PyList_New(0), api, report, SFT_FINDING_LEFT_OUT), *notes = NULL;
 
+    left = findings(left, api, k->lost, SFT_FINDING_LEFT_OUT);
     if (left != NULL) {
-        notes = findings(api, report, SFT_FINDING_NOTE);
+        notes = findings(PyList_New(0), api, report, SFT_FINDING_NOTE);
     }
     if (notes == NULL) {
         Py_XDECREF(left);
@@ -476,10 +479,11 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
-        } else if (warn_all(api, report, w->inputs[w->count - 1])) {
+        } else if (warn_all(api, report, w->inputs[w->count - 1]) && warn_all(api, k.lost, w->inputs[0])) {
             result = told(&k, api, report, &converted);
         }
         api->report_free(report);
+        api->report_free(k.lost);
     }
     Py_XDECREF(k.names);
     Py_XDECREF(k.plan);

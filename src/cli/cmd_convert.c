@@ -458,6 +458,7 @@ static void export_options(converting *k, sft_export_options *o) {
 
 static void export_into(converting *k, uint32_t format) {
     cli *c = k->c;
+    sft_import_report *report = NULL;
     sft_import_converted result;
     sft_export_options o;
     sft_catalog *catalog;
@@ -471,6 +472,7 @@ static void export_into(converting *k, uint32_t format) {
         return;
     }
     export_options(k, &o);
+    o.report = &report;
     if (c->json) {
         json_begin(k);
     } else {
@@ -480,6 +482,10 @@ static void export_into(converting *k, uint32_t format) {
         k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
+    if (status == SFT_OK) {
+        cli_warn_report(c, c->operands[0], k->api, report);
+        cli_lost_keep(c, k->api, report);
+    }
     if (status == SFT_OK && c->json) {
         json_end(k, &result);
     } else if (status == SFT_OK) {

@@ -239,6 +239,36 @@ static void set_options(const cli_copy *copy, const sft_control *writer, sft_wri
     o->pool = copy->data_bytes > POOL_BYTES ? cli_pool(c) : NULL;
 }
 
+static bool has_digests_given(const cli_copy *copy) {
+    for (size_t i = 0; i < copy->pair_count; i++) {
+        if (sft_digest_is_key(copy->pairs[i].key, copy->pairs[i].key_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Digests that the source records go with their bytes. */
+static sft_status carry_digests(const cli_copy *copy, sft_writer *writer, sft_error *err) {
+    uint32_t lost;
+
+    if (!copy->carry || has_digests_given(copy)) {
+        return SFT_OK;
+    }
+    sft_writer_origin *origins = cli_alloc(copy->count, sizeof *origins);
+    for (size_t i = 0; i < copy->count; i++) {
+        origins[i] = (sft_writer_origin){copy->catalog, copy->items[i].tensor};
+    }
+    const sft_status status = sft_writer_carry_digests(writer, origins, &lost, err);
+    free(origins);
+    if (status == SFT_OK && lost != 0) {
+        cli_warn(copy->c, copy->source,
+                 "recorded digests do not fit the copy and are left out; --digests records new "
+                 "ones");
+    }
+    return status;
+}
+
 static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_error *err) {
     sft_status status = SFT_OK;
 
@@ -253,6 +283,9 @@ static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_erro
         const cli_item *item = &copy->items[i];
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
                                     item->tensor->shape, item->tensor->rank, NULL, err);
+    }
+    if (status == SFT_OK) {
+        status = carry_digests(copy, writer, err);
     }
     return status == SFT_OK ? sft_writer_start(writer, err) : status;
 }

@@ -41,6 +41,7 @@ typedef struct cli_copy {
     cli_pair *pairs;
     size_t pair_count;
     bool has_metadata;
+    bool carry;       /* the metadata is kept, recorded digests among it */
     uint32_t digests; /* SFT_DIGEST_* */
     bool casting;     /* in order, by a job that draws its own progress */
     char *order_text; /* the file of --order */

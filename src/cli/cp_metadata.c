@@ -15,11 +15,12 @@ static cli_pair *find_pair(cli_copy *copy, const char *key, size_t len) {
     return NULL;
 }
 
-/* Recorded digests speak of tensors in one file; they hold only if nothing about these changes. */
+/* MindSpore's checksum of all tensors, and a tree that names them, hold only if these stay. */
 static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
-    const bool is_digest =
-        (len == 10 && (memcmp(key, "sft.crc32c", 10) == 0 || memcmp(key, "sft.sha256", 10) == 0));
-    return is_digest && (copy->digests != 0 || !cli_copy_is_plain(copy));
+    const bool crc = len == 7 && memcmp(key, "crc_num", 7) == 0;
+    const bool tree = len == 8 && memcmp(key, "sft.tree", 8) == 0;
+
+    return !cli_copy_is_plain(copy) && (crc || (tree && copy->renamed + copy->dropped != 0));
 }
 
 /* The value of a key in the first file before this one that has it, or NULL. */
@@ -42,12 +43,13 @@ static void add_file(cli_copy *copy, size_t file) {
                                     &pair.value_len) != SFT_OK) {
             return;
         }
+        if (sft_digest_is_key(pair.key, pair.key_len)) { /* declare_all hands them on */
+            continue;
+        }
         if (is_stale(copy, pair.key, pair.key_len)) {
-            if (copy->digests == 0) {
-                cli_warn(copy->c, copy->source,
-                         "recorded digests do not fit the copy and are left out; --digests records "
-                         "new ones");
-            }
+            cli_warn(copy->c, copy->source,
+                     "metadata \"%.*s\" is left out: it is about tensors that the copy changes",
+                     (int)pair.key_len, pair.key);
             continue;
         }
         size_t old_len = 0;
@@ -87,6 +89,7 @@ bool cli_copy_metadata(cli_copy *copy) {
         }
         keep = strcmp(text, "drop") == 0 ? false : strcmp(text, "keep") == 0 ? true : keep;
     }
+    copy->carry = keep;
     for (size_t f = 0; keep && f < sft_catalog_file_count(copy->catalog); f++) {
         copy->has_metadata =
             copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;

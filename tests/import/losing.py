@@ -182,6 +182,85 @@ def nothing(tmp):
     assert torch.load(os.path.join(tmp, "upper.PT"), weights_only=True)["w"].sum() == 2
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def digests(tmp):
+    """Recorded digests go with the bytes that they are of, under the names that these have now, or are left out with a word."""
+    torch.manual_seed(2)
+    tensors = {"a": torch.randn(5), "b": torch.randn(5), "c": torch.arange(4)}
+    bare, source = os.path.join(tmp, "bare.safetensors"), os.path.join(tmp, "recorded.safetensors")
+    save_file(tensors, bare, {"crc_num": "55", "kept": "yes"})
+    run("cp", bare, source, "--digests", "crc32c,sha256")
+    out = os.path.join(tmp, "after.safetensors")
+    changes = {
+        "same": ([], {"a": "a", "b": "b", "c": "c"}),
+        "renamed": (["--rename", "a=z"], {"z": "a", "b": "b", "c": "c"}),
+        "swapped": (["--rename", "a=b", "--rename", "b=a"], {"b": "a", "a": "b", "c": "c"}),
+        "dropped": (["--drop", "b"], {"a": "a", "c": "c"}),
+        "cast": (["--cast", "bf16"], None),
+    }
+    for verb in "cp", "convert":
+        for what, (options, names) in changes.items():
+            where = [source, out] if verb == "cp" else [source, "-o", out]
+            r = run(verb, *where, "-f", *options)
+            with safe_open(out, "pt") as f:
+                metadata = f.metadata()
+            assert metadata["kept"] == "yes"
+            assert ("crc_num" in metadata) == (what == "same") == ("crc_num" not in r.stderr), (verb, what, r.stderr)
+            if names is None:
+                assert "sft.crc32c" not in metadata and "sft.sha256" not in metadata and "digests" in r.stderr, (verb, what)
+                run("verify", out, want=1)
+                continue
+            assert "digests" not in r.stderr, (verb, what, r.stderr)
+            run("verify", out)
+            want = ["%08x" % crc32c(bytes(tensors[names[n]].view(torch.uint8).numpy())) for n in sorted(names)]
+            assert metadata["sft.crc32c"][8:] == "".join(want), (verb, what)
+            CHECKS["digests handed on"] += len(want)
+    # Two inputs: all have digests, or one has none.
+    other = os.path.join(tmp, "other.safetensors")
+    save_file({"x": torch.randn(3)}, other)
+    r = run("convert", source, other, "-o", out, "-f")
+    assert "digests" in r.stderr
+    run("verify", other, "--record", "crc32c")
+    r = run("convert", source, other, "-o", out, "-f")
+    run("verify", out)
+    assert "sft.sha256" in r.stderr and "sft.crc32c" not in r.stderr, r.stderr
+    run("convert", source, other, "-o", os.path.join(tmp, "cut"), "--max-shard-size", "24")
+    for part in sorted(p for p in os.listdir(tmp) if p.startswith("cut-")):
+        run("verify", os.path.join(tmp, part))
+    # Damage that was there before is seen afterwards: the digest is not made anew.
+    data = bytearray(open(source, "rb").read())
+    data[-1] ^= 1
+    open(source, "wb").write(data)
+    run("convert", source, "-o", out, "-f", "--rename", "a=z")
+    run("verify", out, want=1)
+    # Digests that fit no tensor are not handed on.
+    with safe_open(source, "pt") as f:
+        metadata = f.metadata()
+    save_file({"a": torch.ones(2)}, source, metadata)
+    for verb, where in ("cp", [source, out]), ("convert", [source, "-o", out]):
+        assert "digests" in run(verb, *where, "-f").stderr
+    # Other formats have no room for digests and metadata, some none for other names: told.
+    for to in "npz", "ckpt", "pt":
+        report = json.loads(run("convert", source, "-o", os.path.join(tmp, "told." + to), "--json").stdout)
+        assert [p["subject"] for p in report["left_out_parts"]] == ["sft.crc32c", "sft.sha256", "metadata"], report
+        assert report["left_out"] == 0 and "kept" in report["left_out_parts"][2]["message"], report
+        tied = torch.ones(3)
+        torch.save({"a": tied, "b": tied}, os.path.join(tmp, "tied.pt"))
+        report = json.loads(run("convert", os.path.join(tmp, "tied.pt"), "-o", os.path.join(tmp, "t." + to), "--json").stdout)
+        assert (report["aliases"], report["left_out"]) == ((1, 0) if to == "pt" else (0, 1)), (to, report)
+        report = json.loads(run("convert", os.path.join(tmp, "tied.pt"), "-o", os.path.join(tmp, "t." + to), "--json", "-f",
+                                "--dedup", "keep").stdout)
+        assert (report["tensors"], report["left_out"]) == (2, 0), (to, report)
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -192,6 +271,7 @@ def main():
             one(tmp, what, checkpoint, alone, named)
         several(tmp)
         nothing(tmp)
+        digests(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

@@ -7,6 +7,7 @@
 #include "import/core/convert.h"
 #include "base/checked.h"
 #include "base/strmap.h"
+#include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -203,6 +204,13 @@ sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
 
 /* ---------------------------------------------------------------- metadata */
 
+void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors,
+                       const char *message) {
+    const sft_finding f = {SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "metadata", message,
+                           SFT_NO_OFFSET,        tensors};
+    sft__report_add(c->report, &f, strlen(subject));
+}
+
 static bool is_given(const sft__conversion *c, const char *key, size_t len) {
     for (size_t i = 0; i < c->options.metadata_count; i++) {
         const sft_metadata_entry *e = &c->options.metadata[i];
@@ -211,6 +219,37 @@ static bool is_given(const sft__conversion *c, const char *key, size_t len) {
         }
     }
     return false;
+}
+
+/* Do all tensors of the only input go on as they are, into one file? */
+static bool is_whole(const sft__conversion *c) {
+    const uint32_t last = c->item_count != 0 ? c->items[c->item_count - 1].file : 0;
+
+    for (size_t i = 0; i < c->item_count; i++) {
+        const sft_import_item *item = &c->items[i];
+        const sft_tensor *t = item->tensor;
+        if (item->dtype->id != t->dtype->id || item->name_len != t->name_len ||
+            memcmp(item->name, t->name, t->name_len) != 0) {
+            return false;
+        }
+    }
+    return c->catalog_count == 1 && last == 0 && c->item_count == sft_catalog_count(c->catalogs[0]);
+}
+
+/* What says something about the bytes of its file: digests, which sft_writer_carry_digests hands on, and
+ * MindSpore's checksum of all tensors. */
+static bool is_of_old_bytes(sft__conversion *c, const sft_metadata_entry *e) {
+    static const char crc_num[] = "crc_num";
+
+    if (sft_digest_is_key(e->key, e->key_len)) {
+        return true;
+    }
+    if (e->key_len != sizeof crc_num - 1 || memcmp(e->key, crc_num, e->key_len) != 0 ||
+        is_whole(c)) {
+        return false;
+    }
+    sft__convert_lost(c, crc_num, 0, "a checksum of other tensors than those of the output");
+    return true;
 }
 
 /* Of the inputs: a key that several have is the first's. */
@@ -226,7 +265,7 @@ static sft_status metadata_inputs(sft__conversion *c, sft_writer *writer, sft_er
                 earlier =
                     sft_catalog_metadata_find(c->catalogs[j], 0, e.key, e.key_len, NULL) != NULL;
             }
-            if (!earlier && !is_given(c, e.key, e.key_len)) {
+            if (!earlier && !is_given(c, e.key, e.key_len) && !is_of_old_bytes(c, &e)) {
                 SFT_TRY(sft_writer_metadata(writer, e.key, e.key_len, e.value, e.value_len, err));
             }
         }
@@ -320,6 +359,32 @@ static void forget_made(sft__conversion *c, bool keep) {
     sft__free(c->allocator, c->made, c->made_room * sizeof *c->made);
 }
 
+/* Digests that the inputs record go with their bytes. */
+static sft_status carry_digests(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                                sft_error *err) {
+    const size_t bytes = (end - first + 1) * sizeof(sft_writer_origin);
+    sft_writer_origin *origins;
+    uint32_t lost;
+
+    if (is_given(c, "sft.crc32c", 10) || is_given(c, "sft.sha256", 10)) {
+        return SFT_OK;
+    }
+    origins = sft__alloc_zero(c->allocator, bytes);
+    if (origins == NULL) {
+        return sft__fail_nomem(err, bytes);
+    }
+    for (size_t i = first; i < end; i++) {
+        origins[i - first] = (sft_writer_origin){c->items[i].catalog, c->items[i].tensor};
+    }
+    const sft_status status = sft_writer_carry_digests(writer, origins, &lost, err);
+    sft__free(c->allocator, origins, bytes);
+    if (status == SFT_OK && lost != 0) {
+        sft__convert_lost(c, (lost & SFT_DIGEST_CRC32C) != 0 ? "sft.crc32c" : "sft.sha256", 0,
+                          "digests are recorded of other bytes than those of the output");
+    }
+    return status;
+}
+
 static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
                              sft_error *err) {
     sft_write_options o = c->write;
@@ -337,6 +402,9 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
         const sft_import_item *item = &c->items[i];
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
                                     item->tensor->shape, item->tensor->rank, NULL, err);
+    }
+    if (status == SFT_OK) {
+        status = carry_digests(c, writer, first, end, err);
     }
     if (status == SFT_OK) {
         status = sft_writer_start(writer, err);

@@ -64,6 +64,9 @@ sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t f
  * refused unless `any_type`. */
 sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
                              sft_error *err);
+/* Names something that the output does not hold: `tensors` of them, 0 for metadata. */
+void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors,
+                       const char *message);
 /* SFT_E_UNSUPPORTED if there is nothing to write; SFT_E_INTERNAL if a tensor of the catalogs is neither an
  * item nor left out. */
 sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,

@@ -6,6 +6,7 @@
 #include "import/gguf/gguf_meta.h"
 #include "base/checked.h"
 #include "base/json.h"
+#include <sft/digest.h>
 
 static bool is(const char *key, size_t len, const char *text) {
     return strlen(text) == len && memcmp(key, text, len) == 0;
@@ -250,7 +251,8 @@ static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
         uint32_t type = SFT__GGUF_STRING;
         uint32_t element = 0;
         (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        if (is_private(e.key, e.key_len) || is_given(m, e.key, e.key_len)) {
+        if (is_private(e.key, e.key_len) || sft_digest_is_key(e.key, e.key_len) ||
+            is_given(m, e.key, e.key_len)) {
             continue;
         }
         const size_t k = sft__strmap_find(&m->type_names, e.key, e.key_len);

@@ -152,4 +152,4 @@ static sft_status write_gguf(sft__export *job, sft_error *err) {
     return status;
 }
 
-const sft__writer_row sft__writer_gguf = {SFT_IMPORT_GGUF, true, check, write_gguf, NULL};
+const sft__writer_row sft__writer_gguf = {SFT_IMPORT_GGUF, true, false, check, write_gguf, NULL};

@@ -7,6 +7,7 @@
 #include "import/write/export.h"
 #include "base/checked.h"
 #include "base/thread.h"
+#include <sft/digest.h>
 #include <stdio.h>
 
 const sft__writer_row *const sft__export_writers[] = {
@@ -200,6 +201,78 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
     return SFT_OK;
 }
 
+/* ---------------------------------------------------------------- what does not arrive */
+
+enum { TOLD_MAX = 320 };
+
+/* Metadata that stands for something which the format has in another way. */
+static bool is_format_own(const sft__export *job, const sft__writer_row *row,
+                          const sft_metadata_entry *e) {
+    static const char *const keys[] = {"format", "sft.tree", "sft.aliases"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const size_t n = strlen(keys[i]);
+        if ((i == 0 || row->shares) && e->key_len == n && memcmp(e->key, keys[i], n) == 0) {
+            return true;
+        }
+    }
+    return row->shares && sft_catalog_find(job->catalog, e->value, e->value_len) != NULL;
+}
+
+/* Metadata without room, and recorded digests, which are of the input's file. */
+static void tell_metadata(sft__export *job, const sft__writer_row *row) {
+    char text[TOLD_MAX] = "no room for it in this format: ";
+    size_t len = strlen(text);
+    size_t told = 0;
+
+    for (size_t i = 0; i < sft_catalog_metadata_count(job->catalog, 0); i++) {
+        sft_metadata_entry e;
+        char key[64];
+        (void)sft_catalog_metadata_at(job->catalog, 0, i, &e.key, &e.key_len, &e.value,
+                                      &e.value_len);
+        if (sft_digest_is_key(e.key, e.key_len)) {
+            sft__convert_lost(&job->c, e.key[4] == 'c' ? "sft.crc32c" : "sft.sha256", 0,
+                              "recorded digests are of the file that they are in");
+        } else if (!row->metadata && !is_format_own(job, row, &e)) {
+            (void)sft_escape(key, sizeof key, e.key, e.key_len);
+            if (len + strlen(key) + 8 < sizeof text) {
+                len += (size_t)snprintf(text + len, sizeof text - len, "%s%s",
+                                        told != 0 ? ", " : "", key);
+            } else if (text[len - 1] != '.') {
+                len += (size_t)snprintf(text + len, sizeof text - len, " ...");
+            }
+            told++;
+        }
+    }
+    if (told != 0) {
+        sft__convert_lost(&job->c, "metadata", 0, text);
+    }
+}
+
+/* Other names of tensors that go on. */
+static void tell_aliases(sft__export *job, const sft__writer_row *row) {
+    for (size_t i = 0; i < sft_catalog_alias_count(job->catalog) && !row->shares; i++) {
+        char text[TOLD_MAX];
+        char name[256];
+        char subject[256] = "";
+        size_t len;
+        size_t of;
+        const char *alias = sft_catalog_alias_at(job->catalog, i, &len, &of);
+        const sft_tensor *t = sft_catalog_at(job->catalog, of);
+        (void)sft_escape(name, sizeof name, t->name, t->name_len);
+        memcpy(subject, alias, len < sizeof subject ? len : sizeof subject - 1);
+        (void)snprintf(text, sizeof text, "another name of \"%s\"; --dedup keep writes both", name);
+        sft__convert_lost(&job->c, subject, 1, text);
+        job->c.result.aliases--;
+    }
+}
+
+static void tell(sft__export *job, const sft__writer_row *row) {
+    tell_metadata(job, row);
+    tell_aliases(job, row);
+    job->c.result.left_out += sft__report_left_out(job->c.report);
+}
+
 static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error *err) {
     sft_import_options o;
     sft_catalog *again;
@@ -218,7 +291,10 @@ static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error
 }
 
 static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *err) {
+    SFT_TRY(sft__report_create(&job->c.report, job->c.allocator, err));
+    sft__report_format(job->c.report, row->format);
     SFT_TRY(take_items(job, row, err));
+    tell(job, row);
     if ((job->options.flags & SFT_CONVERT_PLAN) != 0) {
         return SFT_OK;
     }
@@ -255,6 +331,11 @@ sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const 
     if (result != NULL) {
         *result = job.c.result;
     }
+    if (job.options.report != NULL) {
+        *job.options.report = status == SFT_OK ? job.c.report : NULL;
+        job.c.report = status == SFT_OK ? NULL : job.c.report;
+    }
+    sft_import_report_free(job.c.report);
     sft__output_free(job.output);
     sft__arena_free(&job.arena);
     sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);

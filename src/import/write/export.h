@@ -25,6 +25,7 @@ typedef struct sft__export {
 typedef struct sft__writer_row {
     uint32_t format; /* sft_import_format */
     bool metadata;   /* the format has room for the caller's metadata */
+    bool shares;     /* names of the same bytes are written, too */
     /* Can the format hold it (name, item->dtype, rank)? Called for every item, also for a plan.
      * item->dtype is any that sft_convert or the catalog's reader knows. */
     sft_status (*check)(const sft_import_item *item, sft_error *err);

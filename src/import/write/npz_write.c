@@ -111,4 +111,4 @@ static sft_status write_npz(sft__export *job, sft_error *err) {
     return status == SFT_OK ? sft__zip_write(job, members, count, ALIGNMENT, err) : status;
 }
 
-const sft__writer_row sft__writer_npz = {SFT_IMPORT_NPZ, false, check, write_npz, NULL};
+const sft__writer_row sft__writer_npz = {SFT_IMPORT_NPZ, false, false, check, write_npz, NULL};

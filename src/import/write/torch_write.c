@@ -413,4 +413,4 @@ static sft_status reopen(sft__export *job, sft_catalog **out, sft_error *err) {
     return status;
 }
 
-const sft__writer_row sft__writer_torch = {SFT_IMPORT_TORCH_ZIP, false, check, write_torch, reopen};
+const sft__writer_row sft__writer_torch = {SFT_IMPORT_TORCH_ZIP, false, true, check, write_torch, reopen};
