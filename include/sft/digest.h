@@ -37,7 +37,8 @@ SFT_API void sft_sha256_final(sft_sha256 *s, uint8_t digest[32]); /* init before
  * other, beginning with crc = 0. For programs that record digests themselves. Pure, thread-safe. */
 SFT_API uint32_t sft_digest_describe(uint32_t crc, const sft_tensor *tensor);
 
-/* Is it the metadata key of recorded digests? Whoever copies metadata leaves these to sft_writer_carry_digests. */
+/* Is it the metadata key of recorded digests? Whoever copies metadata leaves these to
+ * sft_writer_carry_digests. */
 SFT_API int sft_digest_is_key(const char *key, size_t len);
 
 /* Where the bytes of a declared tensor come from. tensor: of the catalog; NULL: they change on the way. */
@@ -47,9 +48,10 @@ typedef struct sft_writer_origin {
 } sft_writer_origin;
 /* After declaring with a writer, before its start: hands on the digests that inputs have in their metadata,
  * under the new names: a kind goes on if every declared tensor has the very bytes of one of which it is
- * recorded (not if the writer computes it anyway). origins: one for each tensor, in the order of declaration.
- * *lost: SFT_DIGEST_* that an input has and the output will not; may be NULL. Digests that do not fit their own
- * file are lost. Errors: SFT_E_STATE, SFT_E_ARG, SFT_E_NOMEM. Cost: time and memory by the number of tensors. */
+ * recorded (not if the writer computes it anyway). origins: one for each tensor, in the order of
+ * declaration. *lost: SFT_DIGEST_* that an input has and the output will not; may be NULL. Digests that do
+ * not fit their own file are lost. Errors: SFT_E_STATE, SFT_E_ARG, SFT_E_NOMEM. Cost: time and memory by the
+ * number of tensors. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_carry_digests(sft_writer *writer,
                                                            const sft_writer_origin *origins,
                                                            uint32_t *lost, sft_error *err);

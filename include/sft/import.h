@@ -283,8 +283,8 @@ typedef struct sft_export_options {
     uint64_t piece_bytes; /* of formats that cut tensors: at most this much in one; 0: as they do */
     sft_durability durability;
     uint32_t flags; /* SFT_CONVERT_* */
-    /* What of the catalog the file does not hold (metadata, other names), as findings; NULL: not wanted. Owned
-     * by the caller on success (sft_import_report_free), NULL on failure. */
+    /* What of the catalog the file does not hold (metadata, other names), as findings; NULL: not wanted.
+     * Owned by the caller on success (sft_import_report_free), NULL on failure. */
     sft_import_report **report;
 } sft_export_options;
 
@@ -294,8 +294,8 @@ SFT_API int sft_import_can_export(uint32_t format);
 /* Writes the tensors of a catalog (of any format) into one file of another format: SFT_IMPORT_NPZ, ...
  * What the format cannot hold (a type, a name, a rank) is SFT_E_UNSUPPORTED, before anything is written:
  * cast it or leave it out with `choose`. PyTorch files have the catalog's aliases; elsewhere they are not
- * written, and named in the report: open the input with SFT_DEDUP_KEEP to have each name. The file appears complete or not at all. Strided tensors are put in
- * order, checksums that the format has are computed on the way: each byte is read once.
+ * written, and named in the report: open the input with SFT_DEDUP_KEEP to have each name. The file appears
+ * complete or not at all. Strided tensors are put in order, checksums that the format has are computed on the way: each byte is read once.
  * result: may be NULL. Memory: at most 64 MiB beyond the catalog, whatever the sizes.
  * Errors: those of reading; SFT_E_FORMAT (no writer for it), SFT_E_EXISTS, SFT_E_NOT_REGULAR,
  * SFT_E_MISMATCH (VERIFY: read again by this library's own reader), SFT_E_NOT_COMMITTED,

@@ -4,6 +4,7 @@
  * conversion. Here are only the choices (select, drop, rename, cast) and what is told. Read cmd.h
  * first.
  */
+#include "beside.h"
 #include "cmd.h"
 #include "foreign.h"
 #include "lost.h"
@@ -545,6 +546,9 @@ static void run(cli *c) {
             export_into(&k, format);
         } else if (make_output(c, &k, &made)) {
             convert(&k);
+            if (c->operand_count == 1) {
+                cli_beside_carry(c, c->operands[0], output);
+            }
             if (made && c->status != 0) {
                 cli_sys_remove_folder(cli_text(c, "output"));
             }
@@ -584,6 +588,7 @@ static const cli_opt options[] = {
                 "ckpt: tensors in pieces of at most this much (default and most: 512 MiB)"),
     CLI_OPT_FLAG("tree", 0,
                  "keep everything around the tensors, too: an optimizer's state comes back equal"),
+    CLI_BESIDE_OPTION,
     CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
     CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),

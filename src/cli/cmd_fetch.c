@@ -4,6 +4,7 @@
  * cmd.h and url.h first.
  */
 #include "batch.h"
+#include "beside.h"
 #include "rank.h"
 #include "url.h"
 #include <stdio.h>
@@ -124,6 +125,7 @@ static void fetch(cli *c) {
         cli_fail(c, operand, &err);
     } else {
         print_result(c, operand, folder != NULL ? folder : ".", &r);
+        cli_beside_carry(c, operand, folder != NULL ? folder : ".");
     }
 }
 
@@ -148,6 +150,7 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR", "into this folder, made if missing (default: .)"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
     CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_BESIDE_OPTION,
     CLI_RANK_OPTIONS,
     CLI_OPT_END,
 };

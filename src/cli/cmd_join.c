@@ -4,6 +4,7 @@
  * first.
  */
 #include "batch.h"
+#include "beside.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,7 @@ static void run(cli *c) {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
             cli_batch_run(&b, "joining");
         }
+        cli_beside_carry(c, c->operands[0], b.target);
         sft_catalog_close(catalog);
         cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
         b.api->checkpoint_close(checkpoint);
@@ -231,6 +233,7 @@ static const cli_opt options[] = {
                  "MindSpore's form: a folder of part files, param_name_map.json and "
                  "hyper_param.safetensors"),
     CLI_OPT_ARG(CLI_BYTES, "part-size", 0, "SIZE", "of the parts of --unified (default 3GiB)"),
+    CLI_BESIDE_OPTION,
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,
 };

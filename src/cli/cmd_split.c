@@ -4,6 +4,7 @@
  * batch.h first.
  */
 #include "batch.h"
+#include "beside.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static void run(cli *c) {
     const uint64_t total = cut(catalog, most, &s);
     name_shards(&b, catalog, &s, total);
     cli_batch_run(&b, "splitting");
+    cli_beside_carry(c, c->operands[0], b.target);
     cli_batch_reset(&b);
     free(s.lists);
     free(s.counts);
@@ -99,6 +101,7 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_BYTES, "max-shard-size", 0, "SIZE",
                 "bytes of tensors in one file (default 5GB)"),
+    CLI_BESIDE_OPTION,
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,
 };

@@ -7,11 +7,15 @@ names on standard error and in JSON, and what --key gets. Needs torch and safete
 """
 import argparse
 import collections
+import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import zlib
 
 import torch
 from safetensors import safe_open
@@ -261,6 +265,107 @@ def digests(tmp):
         assert (report["tensors"], report["left_out"]) == (2, 0), (to, report)
 
 
+class Server(http.server.BaseHTTPRequestHandler):
+    """Files of one directory, whole and in ranges; 404 for the rest."""
+    root = None
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def answer(self, body):
+        path = os.path.join(self.root, os.path.basename(self.path))
+        if not os.path.isfile(path):
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        with open(path, "rb") as f:
+            data = f.read()
+        wanted = self.headers.get("Range")
+        first, last = (int(x) if x else len(data) - 1 for x in wanted[6:].split("-")) if wanted else (0, len(data) - 1)
+        part = data[first:last + 1]
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("ETag", f'"{len(data)}-{zlib.crc32(data)}"')
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        if body:
+            self.wfile.write(part)
+
+
+def beside(tmp):
+    """Configuration and tokenizer files travel into directories; programs and pickles are named and stay."""
+    model = os.path.join(tmp, "model")
+    os.mkdir(model)
+    torch.save({"a": torch.ones(4), "b": torch.zeros(4)}, os.path.join(model, "pytorch_model.bin"))
+    torch.save({"x": 1}, os.path.join(model, "training_args.bin"))
+    travel = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+              "vocab.txt", "merges.txt", "preprocessor_config.json", "spiece.model", "README.md", "LICENSE"]
+    for name in travel + ["modeling_own.py", "model.py", "state.pkl", "notes.dat"]:
+        with open(os.path.join(model, name), "wb") as f:
+            f.write(os.urandom(40))
+    os.mkdir(os.path.join(model, "vocab.json"))  # a directory of that name does not
+
+    def same(folder, *weights):
+        assert sorted(os.listdir(folder)) == sorted([*travel, *weights]), (folder, os.listdir(folder))
+        for name in travel:
+            with open(os.path.join(model, name), "rb") as a, open(os.path.join(folder, name), "rb") as b:
+                assert a.read() == b.read(), (folder, name)
+        CHECKS["files carried along"] += len(travel)
+
+    def out(name):
+        return os.path.join(tmp, name)
+
+    r = run("convert", model, "-o", out("c"))
+    same(out("c"), "model.safetensors")
+    for name in "modeling_own.py", "model.py", "state.pkl", "training_args.bin":
+        assert f"{name}: warning: " in r.stderr, (name, r.stderr)
+    assert "notes.dat" not in r.stderr and "pytorch_model.bin" not in r.stderr, r.stderr
+    run("split", out("c"), "-o", out("s"), "--max-shard-size", "16")
+    same(out("s"), "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json")
+    run("split", os.path.join(out("c"), "model.safetensors"), "-o", out("s1"))
+    same(out("s1"), "model.safetensors")
+    os.mkdir(out("j"))
+    run("join", out("s"), "-o", os.path.join(out("j"), "model.safetensors"))
+    same(out("j"), "model.safetensors")
+    for verb, *options in ("convert",), ("split",), ("split", "--plan"):
+        run(verb, model if verb == "convert" else out("c"), "-o", out("none"), "--no-config", *options)
+        if "--plan" not in options:
+            assert all(n.startswith("model") for n in os.listdir(out("none"))), os.listdir(out("none"))
+            shutil.rmtree(out("none"))
+    # Not over a file that is there; told if its bytes differ.
+    with open(os.path.join(out("c"), "config.json"), "w") as f:
+        f.write("mine")
+    r = run("convert", model, "-o", out("c"), "-f")
+    assert r.stderr.count("stays as it is") == 1 and open(os.path.join(out("c"), "config.json")).read() == "mine", r.stderr
+    # A file of another name takes nothing along, and gets nothing.
+    run("convert", os.path.join(model, "pytorch_model.bin"), "-o", out("alone.safetensors"))
+    assert not os.path.exists(out("config.json"))
+
+    Server.root = out("j")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/model.safetensors"
+    run("fetch", url, "-o", out("f"))
+    got = set(os.listdir(out("f")))
+    assert {"config.json", "tokenizer.json", "vocab.txt", "README.md", "LICENSE", "model.safetensors"} <= got, got
+    for name in got:
+        with open(os.path.join(out("j"), name), "rb") as a, open(os.path.join(out("f"), name), "rb") as b:
+            assert a.read() == b.read(), name
+    run("fetch", url, "-o", out("f0"), "--no-config")
+    assert os.listdir(out("f0")) == ["model.safetensors"]
+    server.shutdown()
+    server.server_close()
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -272,6 +377,7 @@ def main():
         several(tmp)
         nothing(tmp)
         digests(tmp)
+        beside(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

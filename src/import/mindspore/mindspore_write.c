@@ -187,4 +187,5 @@ static sft_status write_mindspore(sft__export *job, sft_error *err) {
     return status;
 }
 
-const sft__writer_row sft__writer_mindspore = {SFT_IMPORT_MINDSPORE, false, false, check, write_mindspore, NULL};
+const sft__writer_row sft__writer_mindspore = {
+    SFT_IMPORT_MINDSPORE, false, false, check, write_mindspore, NULL};
