@@ -295,7 +295,8 @@ SFT_API int sft_import_can_export(uint32_t format);
  * What the format cannot hold (a type, a name, a rank) is SFT_E_UNSUPPORTED, before anything is written:
  * cast it or leave it out with `choose`. PyTorch files have the catalog's aliases; elsewhere they are not
  * written, and named in the report: open the input with SFT_DEDUP_KEEP to have each name. The file appears
- * complete or not at all. Strided tensors are put in order, checksums that the format has are computed on the way: each byte is read once.
+ * complete or not at all. Strided tensors are put in order, checksums that the format has are computed on
+ * the way: each byte is read once.
  * result: may be NULL. Memory: at most 64 MiB beyond the catalog, whatever the sizes.
  * Errors: those of reading; SFT_E_FORMAT (no writer for it), SFT_E_EXISTS, SFT_E_NOT_REGULAR,
  * SFT_E_MISMATCH (VERIFY: read again by this library's own reader), SFT_E_NOT_COMMITTED,
