@@ -197,9 +197,16 @@ def _open_checkpoint(
     layout: str | bytes | None = None,
     step: str | None = None,
     ranks: int | None = None,
+    partial: bool = False,
 ) -> safe_open: ...
+def _left_out(handle: safe_open, /) -> list[tuple[str, str]]: ...
 def _part(
-    handle: safe_open, layout: str | bytes | None, rank: int, *, ranks: int | None = None
+    handle: safe_open,
+    layout: str | bytes | None,
+    rank: int,
+    *,
+    ranks: int | None = None,
+    allow_replicated: bool = False,
 ) -> safe_open: ...
 def _save_group(
     path: _Path,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Layout = Union[Path, Mapping[str, Any]]
     Runs = list[tuple[int, int]]
 
-__all__ = ["Result", "load", "load_part", "open_checkpoint", "open_part", "save"]
+__all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_part", "save"]
 
 
 class Result(NamedTuple):
@@ -65,6 +66,7 @@ def open_checkpoint(
     layout: Layout | None = None,
     step: str | None = None,
     ranks: int | None = None,
+    partial: bool = False,
 ) -> safe_open:
     """Opens what a job has left as one model: a handle as safe_open gives it, tensors whole, read when asked for.
 
@@ -73,24 +75,49 @@ def open_checkpoint(
     layout: how ranks were cut, where the folder does not say: a file (MindSpore's strategy, our JSON, a
         tensor-parallel plan ...), or our JSON as a mapping. ranks: of a tensor-parallel plan without its size.
     step: of several files of a rank those whose names end in this ("3_2"); None: the newest.
-    Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a part; .tensor),
-    SFT_E_MISMATCH (files disagree, mixed steps), SFT_E_FORMAT (nothing that is known), SFT_E_UNSUPPORTED (no library).
+    partial: leave out tensors that are not whole, with a UserWarning for each of the first ten; left_out() names all.
+    Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a tensor that the layout
+    names, or a part; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout), SFT_E_FORMAT
+    (nothing that is known), SFT_E_UNSUPPORTED (no library).
     Cost: one read of each header; no tensor is touched. Threads: a handle serves any number. Cannot be pickled.
     """
-    return _core._open_checkpoint(
-        path, framework, device, layout=_layout(layout), step=step, ranks=ranks
+    whole = _core._open_checkpoint(
+        path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
     )
+    if partial:
+        missing = _core._left_out(whole)
+        for _, sentence in missing[:10]:
+            warnings.warn(sentence, stacklevel=2)
+        if len(missing) > 10:
+            warnings.warn(f"{len(missing) - 10} more tensors are left out", stacklevel=2)
+    return whole
 
 
-def open_part(whole: safe_open, layout: Layout, rank: int, *, ranks: int | None = None) -> safe_open:
+def left_out(whole: safe_open) -> dict[str, str]:
+    """Tensors that open_checkpoint(partial=True) has left out: {name: why}."""
+    return dict(_core._left_out(whole))
+
+
+def open_part(
+    whole: safe_open,
+    layout: Layout,
+    rank: int,
+    *,
+    ranks: int | None = None,
+    allow_replicated: bool = False,
+) -> safe_open:
     """What rank `rank` holds of an open model under `layout`: a handle whose tensors have the rank's shapes.
 
     whole: from open_checkpoint, or safe_open; may be closed afterwards. Tensors that the layout does not name are whole;
     those that it gives to other ranks are not there; an empty part has a size of 0.
-    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be cut so), and those of reading a layout.
+    allow_replicated: also where the layout names no tensor of the model, so that every rank has all of it.
+    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be cut so), SFT_E_MISMATCH (a layout of other names), and those
+    of reading a layout.
     Cost: O(tensors * pieces), from headers alone; reading a part reads only its bytes.
     """
-    return _core._part(whole, _layout(layout), rank, ranks=ranks)
+    return _core._part(
+        whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated
+    )
 
 
 def load_part(
@@ -101,16 +128,21 @@ def load_part(
     *,
     framework: str = "numpy",
     ranks: int | None = None,
+    partial: bool = False,
+    allow_replicated: bool = False,
 ) -> dict[str, Any]:
     """The tensors that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
-    path: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: these alone.
+    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: these alone.
+    allow_replicated: as for open_part.
     Errors: those of open_checkpoint and open_part; SFT_E_NOT_FOUND for a name that the rank does not hold.
     Cost: one read of what the rank holds, neighbours together; columns are read by rows.
     """
-    whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework)
+    whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework, partial=partial)
     try:
-        with open_part(whole, layout, rank, ranks=ranks) as part:
+        with open_part(
+            whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated
+        ) as part:
             return part.get_tensors(names, owned=True)
     finally:
         if whole is not path:

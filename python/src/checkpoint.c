@@ -135,28 +135,26 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 
 /* ---------------------------------------------------------------- opening */
 
-static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, const char *path, const char *step,
-                             sft_layout_set *layouts, sft_error *err)
+static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, const char *path,
+                             const sft_checkpoint_options *options, sft_error *err)
 {
-    sft_checkpoint_options options;
     sft_checkpoint *checkpoint;
     uint32_t kind = SFT_CHECKPOINT_NONE;
     sft_status status = api->checkpoint_detect(path, &kind, err);
 
     *out = NULL;
-    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && layouts == NULL && step == NULL) {
+    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && options->layouts == NULL && options->step == NULL) {
         return sft_catalog_open(out, path, NULL, err);
     }
-    SFT_INIT(&options);
-    options.layouts = layouts;
-    options.step = step;
     if (status == SFT_OK) {
-        status = api->checkpoint_open(&checkpoint, path, &options, err);
+        status = api->checkpoint_open(&checkpoint, path, options, err);
     }
     return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, NULL, err) : status;
 }
 
-static core_file *open_file(core_state *state, const char *path, const char *step, PyObject *layout, PyObject *ranks)
+/* options: without layouts. */
+static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options, PyObject *layout,
+                            PyObject *ranks)
 {
     static const char doing[] = "Error while opening a checkpoint";
     const sft_checkpoint_api *api;
@@ -166,7 +164,7 @@ static core_file *open_file(core_state *state, const char *path, const char *ste
     sft_error err;
 
     if (core_is_url(path)) {
-        if (step != NULL || (layout != NULL && layout != Py_None)) {
+        if (options->step != NULL || (layout != NULL && layout != Py_None)) {
             core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "a URL names one model, which takes no layout and no step");
             return NULL;
         }
@@ -176,8 +174,9 @@ static core_file *open_file(core_state *state, const char *path, const char *ste
     if (api == NULL || !core_layouts(state, layout, ranks, &layouts)) {
         return NULL;
     }
+    options->layouts = layouts;
     Py_BEGIN_ALLOW_THREADS
-    status = open_whole(api, &catalog, path, step, layouts, &err);
+    status = open_whole(api, &catalog, path, options, &err);
     Py_END_ALLOW_THREADS
     if (status != SFT_OK) {
         api->layout_set_free(layouts);
@@ -188,20 +187,27 @@ static core_file *open_file(core_state *state, const char *path, const char *ste
 
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static const char *const parameters[] = {"path", "framework", "device", "layout", "step", "ranks"};
-    static const core_signature signature = {"_open_checkpoint", parameters, 6, 3, 2};
+    static const char *const parameters[] = {"path", "framework", "device", "layout", "step", "ranks", "partial"};
+    static const core_signature signature = {"_open_checkpoint", parameters, 7, 3, 2};
     core_state *state = core_state_of(module);
-    PyObject *v[6], *path, *result = NULL;
-    const char *name, *step = NULL;
+    PyObject *v[7], *path, *result = NULL;
+    sft_checkpoint_options options;
+    const char *name;
     core_file *file = NULL;
 
     if (!core_parse(&signature, args, kwargs, v)) {
         return NULL;
     }
+    SFT_INIT(&options);
+    const int partial = v[6] != NULL ? PyObject_IsTrue(v[6]) : 0;
+    if (partial < 0) {
+        return NULL;
+    }
+    options.flags = partial != 0 ? SFT_CHECKPOINT_PARTIAL : 0;
     path = core_path(v[0]);
     name = path != NULL ? core_text(path, "path") : NULL;
-    if (name != NULL && (v[4] == NULL || v[4] == Py_None || (step = core_text(v[4], "step")) != NULL)) {
-        file = open_file(state, name, step, v[3], v[5]);
+    if (name != NULL && (v[4] == NULL || v[4] == Py_None || (options.step = core_text(v[4], "step")) != NULL)) {
+        file = open_file(state, name, &options, v[3], v[5]);
     }
     if (file != NULL) {
         result = core_handle_over(state, file, path, v[1], v[2]);
@@ -210,23 +216,76 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
     return result;
 }
 
+/* [(name, sentence)] of tensors that are not whole in the files. */
+static PyObject *left_out(const sft_catalog *catalog)
+{
+    PyObject *list = PyList_New(0);
+
+    for (size_t i = 0; list != NULL && i < sft_catalog_problem_count(catalog); i++) {
+        const sft_problem *p = sft_catalog_problem_at(catalog, i);
+        PyObject *pair;
+        if (p->kind != SFT_PROBLEM_MISSING_TENSOR) {
+            continue;
+        }
+        pair = Py_BuildValue("s#s", p->subject, (Py_ssize_t)p->subject_len, p->message);
+        if (pair == NULL || PyList_Append(list, pair) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+PyObject *core_left_out(PyObject *module, PyObject *handle)
+{
+    core_state *state = core_state_of(module);
+    PyObject *list;
+    core_file *file;
+
+    if (Py_TYPE(handle) != state->handle_type) {
+        return core_wrong_type("handle", handle, "safe_open");
+    }
+    file = core_handle_file((core_handle *)handle);
+    list = file != NULL ? left_out(file->catalog) : NULL;
+    core_file_drop(file);
+    return list;
+}
+
 /* ---------------------------------------------------------------- parts */
+
+/* SFT_E_MISMATCH: a layout that fits no tensor, so that every rank would have all of the model. */
+static sft_status take_part(const sft_checkpoint_api *api, sft_catalog **out, const sft_catalog *whole,
+                            sft_layout_set *layouts, uint64_t rank, bool replicated, sft_error *err)
+{
+    const sft_status fit = api->layout_set_fit(layouts, whole, NULL, err);
+
+    *out = NULL;
+    if (fit != SFT_OK && (fit != SFT_E_MISMATCH || !replicated)) {
+        return fit;
+    }
+    return api->checkpoint_part(out, whole, rank, api->layout_set_find_whole, layouts, NULL, err);
+}
 
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static const char *const parameters[] = {"handle", "layout", "rank", "ranks"};
-    static const core_signature signature = {"_part", parameters, 4, 3, 3};
+    static const char *const parameters[] = {"handle", "layout", "rank", "ranks", "allow_replicated"};
+    static const core_signature signature = {"_part", parameters, 5, 3, 3};
     core_state *state = core_state_of(module);
     const sft_checkpoint_api *api;
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog = NULL;
     core_file *whole, *file;
-    PyObject *v[4];
+    PyObject *v[5];
     sft_status status;
     uint64_t rank;
     sft_error err;
+    int replicated;
 
     if (!core_parse(&signature, args, kwargs, v) || !core_u64(v[2], &rank)) {
+        return NULL;
+    }
+    replicated = v[4] != NULL ? PyObject_IsTrue(v[4]) : 0;
+    if (replicated < 0) {
         return NULL;
     }
     if (Py_TYPE(v[0]) != state->handle_type) {
@@ -245,7 +304,7 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = api->checkpoint_part(&catalog, whole->catalog, rank, api->layout_set_find_whole, layouts, NULL, &err);
+    status = take_part(api, &catalog, whole->catalog, layouts, rank, replicated != 0, &err);
     Py_END_ALLOW_THREADS
     api->layout_set_free(layouts);
     if (status != SFT_OK) {

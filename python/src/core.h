@@ -342,6 +342,7 @@ PyObject *core_load_bytes(PyObject *module, PyObject *args);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_left_out(PyObject *module, PyObject *handle);
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -44,10 +44,12 @@ static PyMethodDef methods[] = {
      "_cuda_dlpack(load, index, as_bytes, versioned, /)\n--\n\nA capsule of DLPack's."},
     {"_cuda_stats", core_cuda_stats, METH_O, "_cuda_stats(load, /)\n--\n\nWhat a load did."},
     {"_open_checkpoint", CALL(core_open_checkpoint), METH_VARARGS | METH_KEYWORDS,
-     "_open_checkpoint(path, framework, device='cpu', *, layout=None, step=None, ranks=None)\n--\n\n"
+     "_open_checkpoint(path, framework, device='cpu', *, layout=None, step=None, ranks=None, partial=False)\n--\n\n"
      "A handle over the whole of a training job's folder."},
+    {"_left_out", core_left_out, METH_O,
+     "_left_out(handle, /)\n--\n\n[(name, sentence)] of tensors that are not whole in the files."},
     {"_part", CALL(core_part), METH_VARARGS | METH_KEYWORDS,
-     "_part(handle, layout, rank, *, ranks=None)\n--\n\nA handle over what one rank holds of a model."},
+     "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what one rank holds of a model."},
     {"_save_group", CALL(core_save_group), METH_VARARGS | METH_KEYWORDS, "What distributed.save does."},
     {"_load_group", CALL(core_load_group), METH_VARARGS | METH_KEYWORDS, "What distributed.load does."},
     {"open_any", CALL(core_open_any), METH_VARARGS | METH_KEYWORDS,

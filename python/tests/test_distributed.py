@@ -457,6 +457,41 @@ def test_other_folders(tmp_path):
         assert np.array_equal(state["b"].numpy(), whole["b"])
 
 
+def test_coverage(tmp_path):
+    """What the layout promises, not what the files happen to have."""
+    layout = {"format": "safetensors-layout", "version": 1,
+              "meshes": {"a": {"axes": {"x": 2}}, "b": {"axes": {"x": 2}, "first_rank": 2}},
+              "tensors": [{"name": "first", "mesh": "a", "cuts": ["x"]}, {"name": "last", "mesh": "b", "cuts": ["x"]}]}  # fmt: skip
+    for rank, name in enumerate(("first", "first", "last", "last")):
+        os.mkdir(tmp_path / f"rank_{rank}")
+        with_numpy.save_file({name: np.arange(2) + 2 * (rank % 2)}, tmp_path / f"rank_{rank}" / f"q_rank_{rank}.safetensors")
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    with distributed.open_checkpoint(tmp_path, partial=True) as f:
+        assert sorted(f) == ["first", "last"] and f["last"].tolist() == [0, 1, 2, 3]
+        assert distributed.left_out(f) == {}
+    os.unlink(tmp_path / "rank_3" / "q_rank_3.safetensors")
+    with pytest.raises(SafetensorError, match="rank 3's") as e:
+        distributed.open_checkpoint(tmp_path)
+    assert e.value.status == "SFT_E_HOLE" and e.value.tensor == "last"
+    os.unlink(tmp_path / "rank_2" / "q_rank_2.safetensors")
+    for call in (distributed.open_checkpoint, lambda p: distributed.load_part(p, layout, 0)):
+        with pytest.raises(SafetensorError, match="ranks 2-3, which have no file") as e:
+            call(tmp_path)
+        assert e.value.status == "SFT_E_HOLE" and e.value.tensor == "last"
+    with pytest.warns(UserWarning, match='"last" is left out'):
+        whole = distributed.open_checkpoint(tmp_path, partial=True)
+    assert list(whole) == ["first"] and list(distributed.left_out(whole)) == ["last"]
+    with pytest.warns(UserWarning, match="last"):
+        assert distributed.load_part(tmp_path, layout, 1, partial=True)["first"].tolist() == [2, 3]
+    other = dict(layout, tensors=[{"name": "model.first", "mesh": "a", "cuts": ["x"]}])
+    with pytest.raises(SafetensorError, match='"model.first", and the nearest name here is "first"') as e:
+        distributed.load_part(whole, other, 0)
+    assert e.value.status == "SFT_E_MISMATCH"
+    assert distributed.load_part(whole, other, 0, allow_replicated=True)["first"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(TypeError):
+        distributed.left_out("no handle")
+
+
 def test_handles_and_errors(tmp_path):
     import pickle
 
