@@ -73,6 +73,14 @@ SFT_API sft_status sft_ms_layouts_find_whole(void *layouts, const sft_tensor *te
                                              sft_error *err);
 SFT_API void sft_ms_layouts_free(sft_ms_layouts *layouts); /* NULL is fine */
 
+/* The number that MindSpore's save_checkpoint(crc_check=True) records as "crc_num" in the metadata
+ * of a file (its position in the catalog), and load_checkpoint(crc_check=True) compares: a decimal
+ * number there. Reads all tensors of the file, in the order of their names. Errors: of reading;
+ * SFT_E_CANCELLED. Memory: 1 MiB, and a pointer for each tensor. */
+SFT_API SFT_MUST_CHECK sft_status sft_ms_crc_num(const sft_catalog *catalog, size_t file,
+                                                 const sft_control *control, uint32_t *out,
+                                                 sft_error *err);
+
 #ifdef __cplusplus
 }
 #endif

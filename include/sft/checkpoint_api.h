@@ -113,6 +113,9 @@ typedef struct sft_checkpoint_api {
     sft_status (*layout_set_fit)(const sft_layout_set *, const sft_catalog *, sft_layout_fit *,
                                  sft_error *);
     void (*layout_set_trim)(sft_layout_set *, const sft_catalog *);
+    /* sft/mindspore.h */
+    sft_status (*ms_crc_num)(const sft_catalog *, size_t, const sft_control *, uint32_t *,
+                             sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

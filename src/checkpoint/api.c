@@ -71,6 +71,7 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .checkpoint_absent = sft_checkpoint_absent,
         .layout_set_fit = sft_layout_set_fit,
         .layout_set_trim = sft_layout_set_trim,
+        .ms_crc_num = sft_ms_crc_num,
     };
     return &api;
 }

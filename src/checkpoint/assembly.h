@@ -88,6 +88,8 @@ sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, 
                               sft_error *err);
 /* crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION. */
 bool sft__speaks_of_one_file(const char *key, size_t len);
+/* crc_num alone: of all names and bytes of a file. */
+bool sft__is_crc_num(const char *key, size_t len);
 
 sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,
                                         const sft_open_options *options, sft_source *keeper,

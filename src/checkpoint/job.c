@@ -5,6 +5,7 @@
 #include "checkpoint/job.h"
 #include "base/options.h"
 #include "base/strmap.h"
+#include "checkpoint/assembly.h"
 
 /* ---------------------------------------------------------------- names */
 
@@ -95,13 +96,16 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, sft_erro
     size_t room = 0;
     size_t count = 0;
     bool any = false;
+    /* the tensors of one file, all of them */
+    const bool same = sft_catalog_file_count(c) == 1 && f->count == sft_catalog_count(c);
     sft_status status = SFT_OK;
     for (size_t i = 0; i < sft_catalog_file_count(c) && status == SFT_OK; i++) {
         any = any || sft_catalog_file_at(c, i)->has_metadata != 0;
         for (size_t k = 0; k < sft_catalog_metadata_count(c, i) && status == SFT_OK; k++) {
             sft_metadata_entry e;
             (void)sft_catalog_metadata_at(c, i, k, &e.key, &e.key_len, &e.value, &e.value_len);
-            if (!agreed(c, i, &e) || sft__job_is_digest(&e)) {
+            if (!agreed(c, i, &e) || sft__job_is_digest(&e) ||
+                (!same && sft__is_crc_num(e.key, e.key_len))) {
                 continue;
             }
             if (!sft__grow(job->allocator, &kept, &room, count + 1, sizeof *kept)) {

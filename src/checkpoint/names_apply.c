@@ -375,9 +375,13 @@ static sft_status take_metadata(applying *a) {
     const char *const format = a->names->formats[a->reverse ? 0 : 1];
     const size_t count =
         sft_catalog_file_count(a->in) == 0 ? 0 : sft_catalog_metadata_count(a->in, 0);
+    const bool changed = a->result.kept != sft_catalog_count(a->in);
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         SFT_TRY(sft_catalog_metadata_at(a->in, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
+        if (changed && sft__is_crc_num(e.key, e.key_len)) {
+            continue;
+        }
         if (format == NULL || e.key_len != 6 || memcmp(e.key, "format", 6) != 0) {
             SFT_TRY(sft_builder_add_metadata(a->assembly.builder, 0, &e, a->err));
         }

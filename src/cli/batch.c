@@ -373,6 +373,7 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     } else {
         print_text(b, job, &result);
     }
+    b->published = status == SFT_OK && result.published != 0;
 }
 
 void cli_batch_run(cli_batch *b, const char *label) {

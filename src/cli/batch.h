@@ -28,6 +28,7 @@ typedef struct cli_batch {
     sft_order order;          /* of tensors in files; default: the reference's */
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
+    bool published; /* by this run */
 } cli_batch;
 
 /* False: reported. */

@@ -99,7 +99,8 @@ static size_t make_metadata(const sft_catalog *c, sft_metadata_entry **all) {
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        if (e.key_len != 6 || memcmp(e.key, "format", 6) != 0) {
+        const bool of_one_file = e.key_len == 7 && memcmp(e.key, "crc_num", 7) == 0;
+        if (!of_one_file && (e.key_len != 6 || memcmp(e.key, "format", 6) != 0)) {
             (*all)[n++] = e;
         }
     }

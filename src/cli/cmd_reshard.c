@@ -4,6 +4,8 @@
  * Read batch.h first.
  */
 #include "batch.h"
+#include "old_ranks.h"
+#include "team.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +68,13 @@ static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_se
 /* ---------------------------------------------------------------- reshard */
 
 /* The files of ranks are found by their folders' names alone, rank_N. */
-static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
+static bool opens_again(const char *pattern) {
     static const char folder[] = "rank_{rank}/";
+    return strncmp(pattern, folder, sizeof folder - 1) == 0 &&
+           strchr(pattern + sizeof folder - 1, '/') == NULL;
+}
 
+static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
     for (const char *at = strchr(pattern, '{'); at != NULL; at = strchr(at + 1, '{')) {
         const char *end = strchr(at, '}');
         if (strncmp(at, "{rank}", 6) != 0) {
@@ -81,8 +87,7 @@ static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
         cli_usage(c, "--name needs {rank} where the rank's number goes");
         return false;
     }
-    if (ranks > 1 && (strncmp(pattern, folder, sizeof folder - 1) != 0 ||
-                      strchr(pattern + sizeof folder - 1, '/') != NULL)) {
+    if (ranks > 1 && !opens_again(pattern)) {
         cli_warn(c, pattern,
                  "files of these names do not open as one model again: rank_{rank}/NAME "
                  "would");
@@ -126,6 +131,22 @@ static bool add_layout(cli_batch *b, const sft_layout_set *set) {
     return true;
 }
 
+static void write_ranks(cli_batch *b, const sft_catalog *whole, bool opens) {
+    const bool plan = cli_flag(b->c, "plan");
+    cli_old_ranks old = {NULL, 0};
+
+    if (plan || cli_old_ranks_find(&old, b)) {
+        cli_batch_run(b, "resharding");
+    }
+    if (b->published && cli_team_first(b->c)) {
+        cli_old_ranks_remove(&old, b->c);
+        if (opens) {
+            cli_read_again(b, whole);
+        }
+    }
+    cli_old_ranks_reset(&old);
+}
+
 static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set) {
     const char *given = cli_text(b->c, "name");
     const char *pattern = given != NULL ? given : "rank_{rank}/model.safetensors";
@@ -150,7 +171,7 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
         }
         b->api->layout_set_trim(set, whole);
         if (made == ranks && add_layout(b, set)) {
-            cli_batch_run(b, "resharding");
+            write_ranks(b, whole, opens_again(pattern));
         }
     }
     while (made > 0) {

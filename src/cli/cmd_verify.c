@@ -141,7 +141,7 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     if (k->c->json) {
         print_json(k, verified, result, status == SFT_OK ? NULL : err);
         cli_answer(k->c, cli_status_of(status));
-    } else if (status == SFT_OK || status == SFT_E_MISMATCH) {
+    } else if (status == SFT_OK || (status == SFT_E_MISMATCH && !k->by_crc)) {
         print_text(k, status, result);
     } else if (status == SFT_E_NOT_FOUND) {
         (void)sft_error_set(&more, status, 0, SFT_NO_OFFSET, NULL, 0,
@@ -150,6 +150,31 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     } else {
         cli_fail(k->c, k->operand, err);
     }
+}
+
+/* MindSpore's checksum beside our digests, or instead of them. */
+static sft_status with_crc(check *k, sft_status status, sft_verify_result *result, sft_error *err) {
+    uint64_t tensors = 0;
+    sft_error why;
+
+    if (status != SFT_OK && status != SFT_E_NOT_FOUND) {
+        return status;
+    }
+    const sft_status crc = cli_verify_crc(k->c, k->catalog, &tensors, &why);
+    if (crc != SFT_OK) {
+        *err = why;
+        k->by_crc = true;
+        return crc;
+    }
+    if (status == SFT_E_NOT_FOUND && tensors > 0) {
+        result->checked = tensors;
+        result->unlisted = sft_catalog_count(k->catalog) - tensors;
+        for (size_t i = 0; i < sft_catalog_file_count(k->catalog); i++) {
+            k->bytes += sft_catalog_file_at(k->catalog, i)->data_bytes;
+        }
+        return SFT_OK;
+    }
+    return status;
 }
 
 static void verify(cli *c, const char *operand) {
@@ -183,12 +208,37 @@ static void verify(cli *c, const char *operand) {
     status = c->team != NULL ? cli_verify_together(&k, &options, &result, &err)
                              : sft_catalog_verify(catalog, &options, &result, &err);
     cli_control_end(c);
+    status = with_crc(&k, status, &result, &err);
     conclude(&k, status, &result, &err);
     for (size_t i = 0; i < k.count; i++) {
         free(k.list[i].message);
     }
     free(k.list);
     sft_catalog_close(catalog);
+}
+
+/* Ranks' files one by one, if the whole can be put together. */
+static void verify_operand(cli *c, const char *operand) {
+    sft_catalog *whole = NULL;
+    char **paths = NULL;
+    sft_error err;
+    const size_t count = cli_verify_files(c, operand, &paths);
+
+    if (count > 0 && cli_open_quietly(c, operand, 0, &whole, &err) != SFT_OK) {
+        cli_fail(c, operand, &err);
+    } else if (count > 0) {
+        cli_warn_problems(c, whole, operand);
+        sft_catalog_close(whole);
+        for (size_t i = 0; i < count && !cli_stopped(c); i++) {
+            verify(c, paths[i]);
+        }
+    } else {
+        verify(c, operand);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(paths[i]);
+    }
+    free(paths);
 }
 
 /* ---------------------------------------------------------------- record */
@@ -285,7 +335,7 @@ static void run(cli *c) {
         } else if (record != NULL) {
             record_operand(c, c->operands[i], kinds);
         } else {
-            verify(c, c->operands[i]);
+            verify_operand(c, c->operands[i]);
         }
     }
 }
@@ -310,7 +360,8 @@ const cli_command cli_cmd_verify = {
     .description = "Compares every tensor with the digests that were recorded in the file's "
                    "metadata (by cp --digests, "
                    "verify --record, or a program that saves with digests) or beside it in "
-                   "FILE.digests.json. Names "
+                   "FILE.digests.json, and the whole file with MindSpore's crc_num, where its "
+                   "metadata have one. Names "
                    "each damaged tensor and its bytes. Whether the file is well-formed at all is "
                    "what check says.\n\n"
                    "--record puts digests into a file that has none (-f: replaces them); the data "

@@ -23,6 +23,11 @@ static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
     return !cli_copy_is_plain(copy) && (crc || (tree && copy->renamed + copy->dropped != 0));
 }
 
+/* MindSpore's checksum of all names and bytes of one file. */
+static bool is_stale_crc(const cli_copy *copy, const char *key, size_t len) {
+    return len == 7 && memcmp(key, "crc_num", 7) == 0 && !cli_copy_is_plain(copy);
+}
+
 /* The value of a key in the first file before this one that has it, or NULL. */
 static const char *find_earlier(const cli_copy *copy, size_t file, const char *key, size_t len,
                                 size_t *value_len) {
@@ -50,6 +55,10 @@ static void add_file(cli_copy *copy, size_t file) {
             cli_warn(copy->c, copy->source,
                      "metadata \"%.*s\" is left out: it is about tensors that the copy changes",
                      (int)pair.key_len, pair.key);
+            continue;
+        }
+        if (is_stale_crc(copy, pair.key, pair.key_len)) {
+            cli_warn(copy->c, copy->source, "crc_num does not fit the copy and is left out");
             continue;
         }
         size_t old_len = 0;

@@ -29,6 +29,7 @@ typedef struct cli_check {
     cli_damage *list;
     size_t count;
     uint64_t bytes; /* of tensors that are as they should be */
+    bool by_crc;    /* a crc_num differs */
 } cli_check;
 
 /* What sft_catalog_verify reports: ctx is the cli_check. */
@@ -41,6 +42,13 @@ sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,
 /* sft_catalog_content_hash by all processes, each a share of the tensors. */
 sft_status cli_content_together(cli *c, const sft_catalog *catalog, uint8_t digest[32],
                                 sft_error *err);
+
+/* verify_crc.c: files whose metadata have MindSpore's crc_num, compared: SFT_E_MISMATCH names the
+ * first that differs. *tensors: how many these files have. */
+sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors, sft_error *err);
+/* The files of a checkpoint of many ranks, where digests are recorded in some: they speak of what
+ * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
+size_t cli_verify_files(cli *c, const char *operand, char ***paths);
 
 /* verify_same.c: --same over all operands, and --replicas of one. */
 void cli_verify_same(cli *c);

@@ -17,6 +17,10 @@ bool sft__speaks_of_one_file(const char *key, size_t len) {
     return false;
 }
 
+bool sft__is_crc_num(const char *key, size_t len) {
+    return len == 7 && memcmp(key, "crc_num", 7) == 0;
+}
+
 /* Is it the first file that has the key, and do the others that have it agree? */
 static bool agreed(const sft_rank_part *parts, size_t count, size_t part,
                    const sft_metadata_entry *e) {

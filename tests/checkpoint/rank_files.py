@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""rank_files.py --tool TOOL - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
+change), digests recorded in them, the hyper parameters of join --unified, and what reshard -f leaves of an older model.
+Standard library only: crc_num is computed here with zlib, as MindSpore does.
+"""
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ffi  # noqa: E402
+import spaces  # noqa: E402
+from coverage_table import Place, job  # noqa: E402
+from spaces import check, put, run, save, whole  # noqa: E402
+
+
+def crc_num(tensors):
+    """mindspore.train.serialization: chained over the sorted names, the name and then the bytes."""
+    n = 0
+    for name in sorted(tensors):
+        n = zlib.crc32(tensors[name][2], zlib.crc32(name.encode(), n))
+    return str(n)
+
+
+def metadata_of(path):
+    return ffi.read_file(path)[1] or {}
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(-1, os.SEEK_END)
+        last = f.read(1)[0]
+        f.seek(-1, os.SEEK_END)
+        f.write(bytes([last ^ 1]))
+
+
+def crc(base):
+    tensors = {"b.é": whole([3, 50], 9), "a": whole([70000]), "c": whole([0]), "a.b": ("I8", (5,), b"abcde")}
+    one = os.path.join(base, "one.safetensors")
+    save(one, tensors, {"format": "ms", "crc_num": crc_num(tensors)})
+    r = run("verify", one)
+    check("crc_num that fits", r.returncode == 0 and ": ok" in r.stdout, r.stdout + r.stderr)
+    check("as JSON", json.loads(run("verify", "--json", one).stdout)["verified"] is True)
+    gold = {"a": ("I32", (1,), b"\7\0\0\0"), "w": ("F32", (4,), bytes.fromhex("0000803f000000400000404000008040"))}
+    two = os.path.join(base, "two.safetensors")
+    save(two, gold, {"crc_num": "3071086405"}) # what MindSpore 2.10 wrote for these
+    check("MindSpore's own number", run("verify", two).returncode == 0, run("verify", two).stderr)
+    for what, options, kept in (("a plain copy", (), True), ("cast", ("--cast", "a.b=I16"), False),
+                                ("select", ("--select", "a*"), False), ("drop", ("--drop", "c"), False),
+                                ("rename", ("--rename", "a=z"), False), ("order", ("--order", "declared"), True)):
+        out = os.path.join(base, "out.safetensors")
+        r = run("cp", "-f", *options, one, out)
+        check("cp, %s: crc_num" % what, r.returncode == 0 and ("crc_num" in metadata_of(out)) == kept, r.stderr)
+        check("cp, %s: and said" % what, kept or "crc_num" in r.stderr, r.stderr)
+        check("cp, %s: verify" % what, run("verify", out).returncode == (0 if kept else 1))
+    r = run("split", "--no-sync", one, "-o", os.path.join(base, "split"), "--max-shard-size", "1KB")
+    check("split", r.returncode == 0 and not any("crc_num" in metadata_of(os.path.join(base, "split", f))
+          for f in os.listdir(os.path.join(base, "split")) if f.endswith(".safetensors")), r.stderr)
+    r = run("split", "--no-sync", one, "-o", os.path.join(base, "same"))
+    check("split into one file keeps it", metadata_of(os.path.join(base, "same", "model.safetensors")).get("crc_num")
+          == crc_num(tensors), r.stderr)
+    target = os.path.join(base, "target.json")
+    put(target, {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
+                 "tensors": [{"name": "a", "cuts": ["x"]}]})
+    check("reshard", run("reshard", "--no-sync", one, "--target-layout", target, "-o", os.path.join(base, "two")).returncode == 0)
+    check("reshard: no crc_num", "crc_num" not in metadata_of(os.path.join(base, "two", "rank_1", "model.safetensors")))
+    r = run("slice", "--no-sync", one, "--layout", target, "-k", "0", "-o", os.path.join(base, "slice.safetensors"))
+    check("slice: no crc_num", r.returncode == 0 and "crc_num" not in metadata_of(os.path.join(base, "slice.safetensors")))
+    flip(one)
+    r = run("verify", one)
+    check("a flipped bit", r.returncode == 1 and "crc_num" in r.stderr, r.stdout + r.stderr)
+    for bad in ("", "x", "-1", "99999999999", str(2**32 + int(crc_num(gold)))):
+        save(two, gold, {"crc_num": bad})
+        check("crc_num %r" % bad, run("verify", two).returncode == 1)
+
+
+def digests(base):
+    truth, ranks, strategies = job()
+    place = Place(base, ranks, strategies)
+    r = run("verify", place.folder)
+    check("no digests at all", r.returncode == 1 and "no digests" in r.stderr, r.stderr)
+    r = run("verify", "--record", "crc32c", place.folder)
+    check("recorded in every rank's file", r.returncode == 0 and r.stdout.count("recorded") == 8, r.stdout + r.stderr)
+    r = run("verify", place.folder)
+    check("verify of the directory sees them", r.returncode == 0 and r.stdout.count(": ok") == 8, r.stdout + r.stderr)
+    path = os.path.join(place.folder, "rank_6", "net_rank_6-1_2.safetensors")
+    flip(path)
+    r = run("verify", place.folder)
+    check("and a flipped bit in one", r.returncode == 1 and "rank_6" in r.stdout and "damaged" in r.stdout
+          and r.stdout.count(": ok") == 7, r.stdout + r.stderr)
+    flip(path)
+    shutil.rmtree(os.path.join(place.folder, "rank_1"))
+    r = run("verify", place.folder)
+    check("a rank is missing: no digest tells that", r.returncode == 1 and "rank 1's" in r.stderr, r.stdout + r.stderr)
+    for r in range(8):
+        save(os.path.join(place.folder, "rank_%d" % r, "net_rank_%d-1_2.safetensors" % r), ranks[r],
+             {"format": "ms", "crc_num": crc_num(ranks[r])})
+    r = run("verify", place.folder)
+    check("crc_num of every rank", r.returncode == 0 and r.stdout.count(": ok") == 8, r.stdout + r.stderr)
+    flip(path)
+    r = run("verify", place.folder)
+    check("a flipped bit", r.returncode == 1 and "rank_6" in r.stderr and "crc_num" in r.stderr, r.stdout + r.stderr)
+
+
+def unified(base):
+    """The layout that lies beside the ranks says what is no parameter."""
+    truth, ranks, strategies = job()
+    place = Place(base, ranks, strategies)
+    out = os.path.join(base, "unified")
+    for options in ((), ("--layout", os.path.join(base, "strategy"))):
+        shutil.rmtree(out, ignore_errors=True)
+        r = run("join", "--no-sync", "--unified", *options, place.folder, "-o", out)
+        check("join --unified %s" % (options,), r.returncode == 0, r.stderr)
+        hyper = os.path.join(out, "hyper_param.safetensors")
+        check("hyper parameters lie apart", os.path.exists(hyper) and set(ffi.read_file(hyper)[0]) == {"global_step"})
+        with open(os.path.join(out, "param_name_map.json"), encoding="utf-8") as f:
+            check("and not in the map", set(json.load(f)["weight_map"]) == set(truth) - {"global_step"})
+
+
+def layout_of(ranks):
+    return {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": ranks}},
+            "tensors": [{"name": "w", "cuts": ["x", None]}]}
+
+
+def fewer(base):
+    """reshard -f to fewer ranks: the older model goes, nothing else does."""
+    truth = {"w": whole([24, 2]), "n": whole([3], 100)}
+    other = {"w": whole([24, 2], 500), "n": whole([3], 700)}
+    source, newer = os.path.join(base, "a.safetensors"), os.path.join(base, "b.safetensors")
+    save(source, truth)
+    save(newer, other)
+    for n in (8, 4, 2):
+        put(os.path.join(base, "%d.json" % n), layout_of(n))
+    out = os.path.join(base, "out")
+
+    def reshard(n, file, *options):
+        return run("reshard", "--no-sync", file, "--target-layout", os.path.join(base, "%d.json" % n), "-o", out, *options)
+
+    check("to eight", reshard(8, source).returncode == 0)
+    run("verify", "--record", "crc32c", "--manifest", os.path.join(out, "rank_7", "model.safetensors"))
+    put(os.path.join(out, "rank_6", "notes.txt"), "mine")
+    r = reshard(4, newer)
+    check("to four, not forced", r.returncode == 3 and "rank_" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+    check("and nothing has changed", spaces.read_back(out)[0] == truth)
+    r = reshard(4, newer, "-f")
+    check("to four", r.returncode == 0, r.stderr)
+    check("the new model and no other", spaces.read_back(out)[0] == other, spaces.read_back(out)[1].stderr)
+    check("older ranks are gone", sorted(n for n in os.listdir(out) if n[:5] == "rank_")
+          == ["rank_0", "rank_1", "rank_2", "rank_3", "rank_6"])
+    check("what is not the model's stays", os.listdir(os.path.join(out, "rank_6")) == ["notes.txt"])
+    # another name for the files: both would lie in one directory
+    r = reshard(4, source, "-f", "--name", "rank_{rank}/q_rank_{rank}.safetensors")
+    check("under another name", r.returncode == 0 and spaces.read_back(out)[0] == truth, r.stderr)
+    check("one file for each rank", os.listdir(os.path.join(out, "rank_2")) == ["q_rank_2.safetensors"])
+    # not proven: a rank of which the layout knows nothing, a torn one, no layout
+    stranger = os.path.join(out, "rank_9", "model.safetensors")
+    save(stranger, other)
+    for what in ("a stranger", "no layout"):
+        r = reshard(2, newer, "-f")
+        check("%s is not removed" % what, r.returncode == 3 and "nothing proves" in r.stderr and os.path.exists(stranger),
+              "%d %s" % (r.returncode, r.stderr))
+        if what == "a stranger":
+            os.unlink(os.path.join(out, "layout.json"))
+    shutil.rmtree(out)
+    check("to four again", reshard(4, source).returncode == 0)
+    os.truncate(os.path.join(out, "rank_3", "model.safetensors"), 40)
+    r = reshard(2, newer, "-f")
+    check("a torn model proves nothing", r.returncode == 3 and os.path.exists(os.path.join(out, "rank_3", "model.safetensors")),
+          "%d %s" % (r.returncode, r.stderr))
+    outside = os.path.join(base, "outside")
+    shutil.rmtree(out)
+    check("to four once more", reshard(4, source).returncode == 0)
+    os.rename(os.path.join(out, "rank_3"), outside)
+    os.symlink(outside, os.path.join(out, "rank_3"))
+    r = reshard(2, newer, "-f")
+    check("through a link nothing is removed", os.path.exists(os.path.join(outside, "model.safetensors")), r.stderr)
+    check("and what does not open is told", r.returncode != 0 and "rank 3" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+    # a plan touches nothing
+    shutil.rmtree(out)
+    reshard(4, source)
+    before = sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files)
+    check("--plan", reshard(2, newer, "-f", "--plan").returncode == 0
+          and before == sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files))
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--tool", required=True)
+    spaces.TOOL = os.path.abspath(p.parse_args().tool)
+    for group in (crc, digests, unified, fewer):
+        base = tempfile.mkdtemp(prefix="sft-rank-files-")
+        group(os.path.join(base, "x"))
+        shutil.rmtree(base)
+    for fault in spaces.FAULTS:
+        print("FAILED:", fault)
+    print("%d checks, %d failed" % (spaces.DONE, len(spaces.FAULTS)))
+    return 1 if spaces.FAULTS else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
