@@ -573,7 +573,7 @@ sft_status sft__zip_place(sft__import *job, const sft__zip_entry *entry, uint32_
     const sft__deflated d = {entry->data, entry->csize, entry->usize, entry->crc32, 0, entry->name};
 
     if (entry->method == 0) {
-        *source = 0;
+        *source = job->file_source;
         *bytes = job->file;
         *offset = entry->data;
         return SFT_OK;

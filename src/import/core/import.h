@@ -22,6 +22,7 @@ typedef struct sft__import {
     sft_limits limits;          /* of the caller; options.limits points here */
     const char *path; /* as opened, for messages and for files beside it; NULL: a source alone */
     const sft_source *file; /* the builder's first source; source index 0, file index 0 */
+    uint32_t file_source; /* of the builder: 0, but for an archive inside another one */
     sft_builder *builder;
     sft__arena
         arena; /* scratch of the reader, within memory_bytes; freed when the catalog is made */

@@ -97,6 +97,19 @@ sft_status sft__torch_storage(sft__torch *t, const sft__pk_node *pid, uint32_t *
 sft_status sft__torch_zip_item(sft__import *job, sft__view *view, bool *tensor, bool *storages,
                                sft_error *err);
 
+/* The same of all that it holds, into the catalog, as if it were the file; job->file_source is its. */
+sft_status sft__torch_zip_inside(sft__import *job, sft_error *err);
+
+/* torch_tree.c: views with names that no tree has, into the catalog: those of the same place are one
+ * tensor. */
+typedef struct sft__named_view {
+    const char *name;
+    size_t name_len;
+    sft__view view;
+} sft__named_view;
+sft_status sft__torch_views(sft__torch *t, const sft__named_view *views, size_t count,
+                            sft_error *err);
+
 /* torch_wrap.c: what an object of a tensor's class has beside its bytes, a dict (or a tuple of two), or
  * SFT__PK_NO. Has it no bytes of its own? */
 uint32_t sft__torch_attributes(const sft__torch *t, uint32_t id);

@@ -688,21 +688,49 @@ static sft_status tree(walk *w, sft_error *err) {
     return emit_all(w, err);
 }
 
+static void walk_init(walk *w, sft__torch *t) {
+    memset(w, 0, sizeof *w);
+    w->t = t;
+    sft__buf_init(&w->json, t->job->allocator);
+}
+
+static void walk_reset(walk *w) {
+    const sft_allocator *a = w->t->job->allocator;
+
+    sft__free(a, w->stack, w->room * sizeof *w->stack);
+    sft__free(a, w->name, w->name_room);
+    sft__free(a, w->leaves, w->leaf_room * sizeof *w->leaves);
+    sft__free(a, w->mentions, w->mention_room * sizeof *w->mentions);
+    sft__free(a, w->tops, w->top_room * sizeof *w->tops);
+    sft__buf_reset(&w->json);
+}
+
+sft_status sft__torch_views(sft__torch *t, const sft__named_view *views, size_t count,
+                            sft_error *err) {
+    sft_status status = SFT_OK;
+    walk w;
+
+    walk_init(&w, t);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        status = leaf_add(&w, views[i].name, views[i].name_len, &views[i].view, err);
+    }
+    if (status == SFT_OK) {
+        status = merge(&w, err);
+    }
+    if (status == SFT_OK) {
+        status = emit_all(&w, err);
+    }
+    walk_reset(&w);
+    return status;
+}
+
 sft_status sft__torch_tree(sft__torch *t, sft_error *err) {
-    const sft_allocator *a = t->job->allocator;
     sft_error local;
     walk w;
 
-    memset(&w, 0, sizeof w);
-    w.t = t;
-    sft__buf_init(&w.json, a);
+    walk_init(&w, t);
     const sft_status status = tree(&w, err != NULL ? err : &local);
-    sft__free(a, w.stack, w.room * sizeof *w.stack);
-    sft__free(a, w.name, w.name_room);
-    sft__free(a, w.leaves, w.leaf_room * sizeof *w.leaves);
-    sft__free(a, w.mentions, w.mention_room * sizeof *w.mentions);
-    sft__free(a, w.tops, w.top_room * sizeof *w.tops);
-    sft__buf_reset(&w.json);
+    walk_reset(&w);
     return status;
 }
 

@@ -5,8 +5,9 @@
  * their code is never looked at. Source: caffe2/serialize/inline_container.cc,
  * torch/serialization.py. Read first: torch.h, zip.h.
  */
-#include "import/torch/torch.h"
 #include "import/archive/zip.h"
+#include "import/pt2/pt2.h"
+#include "import/torch/torch.h"
 #include <stdio.h>
 
 enum { SMALL_MAX = 4096, PICKLES_MAX = 64, PICKLE_RATIO = 16, PICKLE_MOST = 256 << 20 };
@@ -359,14 +360,16 @@ sft_status sft__torch_zip_item(sft__import *job, sft__view *view, bool *tensor, 
     return status;
 }
 
-static sft_status open_zip(sft__import *job, sft_error *err) {
+static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
     sft__pickle p;
     sft__torch t;
     archive a;
 
     begin(&a, job, &t, &p);
     sft_status status = sft__zip_open(&a.zip, job, err);
-    if (status == SFT_OK) {
+    if (status == SFT_OK && !inside && sft__pt2_is(&a.zip)) {
+        status = sft__pt2_read(job, &a.zip, err);
+    } else if (status == SFT_OK) {
         status = read_archive(&a, job, &t, &p, err);
     }
     if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
@@ -376,6 +379,14 @@ static sft_status open_zip(sft__import *job, sft_error *err) {
     sft__pickle_reset(&p);
     sft__zip_reset(&a.zip);
     return status;
+}
+
+sft_status sft__torch_zip_inside(sft__import *job, sft_error *err) {
+    return open_any(job, true, err);
+}
+
+static sft_status open_zip(sft__import *job, sft_error *err) {
+    return open_any(job, false, err);
 }
 
 const sft__reader sft__reader_torch_zip = {SFT_IMPORT_TORCH_ZIP, probe, open_zip};
