@@ -243,7 +243,7 @@ static sft_status read_member(pt2 *k, const sft__zip_entry *e, sft_error *err) {
                              "pt2-compiled", e->data,
                              "compiled by AOTInductor: a program, which loading it runs");
         }
-        return left_out(k, e->name, e->name_len, 
+        return left_out(k, e->name, e->name_len,
                         "compiled by AOTInductor: a program for one machine");
     }
     if (begins(name, "models/") || strcmp(e->name, "serialized_exported_program.json") == 0) {

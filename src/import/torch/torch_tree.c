@@ -432,234 +432,7 @@ static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err
     return SFT_OK;
 }
 
-/* ---------------------------------------------------------------- the same bytes */
-
-static bool is_empty(const sft__view *v) {
-    for (uint32_t d = 0; d < v->rank; d++) {
-        if (v->shape[d] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int order64(uint64_t a, uint64_t b) {
-    return a < b ? -1 : a > b;
-}
-
-/* By place, type, shape, strides (of dimensions that have any); equal: the same tensor. */
-static int compare_places(const sft__view *x, const sft__view *y) {
-    int o = order64(x->source, y->source);
-
-    o = o != 0 ? o : order64(x->first, y->first);
-    o = o != 0 ? o : order64(x->dtype->id, y->dtype->id);
-    o = o != 0 ? o : order64(x->rank, y->rank);
-    o = o != 0 ? o : order64(x->conjugate * 2u + x->negative, y->conjugate * 2u + y->negative);
-    for (uint32_t d = 0; o == 0 && d < x->rank; d++) {
-        o = order64(x->shape[d], y->shape[d]);
-        o = o != 0 || x->shape[d] < 2 ? o
-                                      : order64((uint64_t)x->strides[d], (uint64_t)y->strides[d]);
-    }
-    return o;
-}
-
-static int by_place(const void *a, const void *b) {
-    const leaf *x = *(leaf *const *)a;
-    const leaf *y = *(leaf *const *)b;
-    const int o = compare_places(&x->view, &y->view);
-    return o != 0 ? o : order64(x->order, y->order);
-}
-
-static bool name_before(const leaf *x, const leaf *y) {
-    const uint32_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
-    const int o = memcmp(x->name, y->name, n);
-    return o != 0 ? o < 0 : x->name_len < y->name_len;
-}
-
-/* One run of equal places in sorted[first, end). */
-static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sft_error *err) {
-    const sft_import_dedup dedup = w->t->job->options.dedup;
-    while (first < end && sorted[first]->outside) { /* they come before those that are taken */
-        first++;
-    }
-    leaf *kept = first < end ? sorted[first] : NULL;
-
-    if (end - first < 2 || dedup == SFT_DEDUP_KEEP || is_empty(&kept->view)) {
-        return SFT_OK;
-    }
-    if (dedup == SFT_DEDUP_ERROR) {
-        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, sorted[first + 1]->name,
-                                sorted[first + 1]->name_len, "shares its storage with %.200s",
-                                sorted[first]->name);
-    }
-    for (size_t i = first; i < end && dedup == SFT_DEDUP_HF; i++) {
-        kept = name_before(sorted[i], kept) ? sorted[i] : kept;
-    }
-    for (size_t i = first; i < end; i++) {
-        sorted[i]->kept = kept->order;
-    }
-    return SFT_OK;
-}
-
-/* Bytes of the stretch [view.first, end of its last element). */
-static uint64_t extent_end(const sft__view *v) {
-    uint64_t end = v->first + v->dtype->block_bytes;
-    for (uint32_t d = 0; d < v->rank; d++) {
-        end += (v->shape[d] - 1) * (uint64_t)v->strides[d]; /* checked when the view was made */
-    }
-    return end;
-}
-
-/* The union of the extents of sorted leaves, of those, too, that are not taken. */
-static uint64_t extent_union(leaf *const *sorted, size_t count) {
-    uint64_t used = 0;
-    uint64_t reach = 0;
-    uint32_t source = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const sft__view *v = &sorted[i]->view;
-        const uint64_t end = is_empty(v) ? v->first : extent_end(v);
-        if (v->source != source) {
-            source = v->source;
-            reach = 0;
-        }
-        const uint64_t from = v->first > reach ? v->first : reach;
-        used += end > from ? end - from : 0;
-        reach = end > reach ? end : reach;
-    }
-    return used;
-}
-
-static sft_status merge(walk *w, sft_error *err) {
-    leaf **sorted;
-    size_t first = 0;
-
-    SFT_TRY(sft__import_alloc(w->t->job, &sorted, w->leaf_count, sizeof *sorted, err));
-    for (size_t i = 0; i < w->leaf_count; i++) {
-        sorted[i] = &w->leaves[i];
-    }
-    qsort(sorted, w->leaf_count, sizeof *sorted, by_place);
-    for (size_t i = 1; i <= w->leaf_count; i++) {
-        if (i == w->leaf_count || compare_places(&sorted[i]->view, &sorted[first]->view) != 0) {
-            SFT_TRY(merge_run(w, sorted, first, i, err));
-            first = i;
-        }
-    }
-    const uint64_t used = extent_union(sorted, w->leaf_count);
-    if (w->t->storage_bytes > used) {
-        sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
-    }
-    return SFT_OK;
-}
-
-/* ---------------------------------------------------------------- into the catalog */
-
-static void flip_sign(void *dst, const void *src, size_t blocks, uint32_t argument) {
-    const uint32_t unit =
-        argument >> 8; /* bytes of an element; argument & 255: first byte of the sign */
-    memcpy(dst, src, blocks * unit);
-    for (size_t i = 0; i < blocks; i++) {
-        ((uint8_t *)dst)[i * unit + (argument & 255u)] ^= 0x80;
-    }
-}
-
-static sft_status turn(sft__import *job, sft__view *v, sft__block_fn fn, uint32_t argument,
-                       uint32_t unit, sft_error *err) {
-    const sft__block_map map = {fn, argument, unit, unit};
-    const uint64_t bytes = v->high - v->low;
-    sft_source *made;
-
-    SFT_TRY(sft__source_map(&made, v->data, v->low, bytes / unit, &map, job->allocator, err));
-    v->first -= v->low;
-    v->high = bytes / unit * unit;
-    v->low = 0;
-    v->data = made;
-    return sft_builder_add_source(job->builder, made, &v->source, err);
-}
-
-/* Byte order, conjugate and negative bits become sources that turn bytes as they are read. */
-static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
-    const bool complex = v->dtype->kind == SFT_KIND_COMPLEX;
-    const uint32_t unit = v->dtype->block_bytes;
-    const uint32_t number = complex ? unit / 2 : unit;
-
-    if (is_empty(v)) {
-        return SFT_OK;
-    }
-    if (v->swap && number > 1) {
-        SFT_TRY(turn(job, v, sft__block_swap, number, number, err));
-    }
-    if (v->conjugate && complex) {
-        SFT_TRY(turn(job, v, flip_sign, unit << 8 | (unit - 1), unit, err));
-    }
-    if (v->negative && v->dtype->kind != SFT_KIND_FLOAT && !complex) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "torch-negative: a negated view of integers");
-    }
-    if (v->negative) {
-        SFT_TRY(turn(job, v, flip_sign, number << 8 | (number - 1), number, err));
-    }
-    return SFT_OK;
-}
-
-/* What the places say a tensor has, against what its type and shape do. */
-static sft_status check_bytes(walk *w, const sft__view *v, const uint64_t *shape, sft_error *err) {
-    uint64_t elements = 1;
-    uint64_t bytes = v->dtype->block_bytes;
-    uint64_t counted;
-
-    for (uint32_t d = 0; d < v->rank; d++) {
-        if (!sft__mul64(elements, shape[d], &elements) || !sft__mul64(bytes, v->shape[d], &bytes)) {
-            return SFT_OK; /* the builder says which */
-        }
-    }
-    SFT_TRY(sft_dtype_bytes(v->dtype, elements, &counted, err));
-    sft__report_covered(w->t->job->report, bytes);
-    return counted == bytes ? SFT_OK
-                            : sft__fail(err, SFT_E_INTERNAL,
-                                        "torch-view: %llu bytes in the storage became %llu",
-                                        (unsigned long long)bytes, (unsigned long long)counted);
-}
-
-static sft_status emit(walk *w, leaf *l, sft_error *err) {
-    sft__import *job = w->t->job;
-    sft__view *v = &l->view;
-
-    uint64_t shape[SFT__TORCH_RANK_MAX];
-
-    sft__torch_shape(v, shape);
-    SFT_TRY(check_bytes(w, v, shape, err));
-    SFT_TRY(dress(job, v, err));
-    sft_piece piece = {.offset = v->first, .source = v->source};
-    if (!is_empty(v) && !sft__torch_is_whole(v)) {
-        piece.strides = v->strides;
-    }
-    const sft_tensor t = {.name = l->name,
-                          .name_len = l->name_len,
-                          .dtype = v->dtype,
-                          .shape = shape,
-                          .pieces = &piece,
-                          .rank = v->rank,
-                          .piece_count = 1};
-    return sft__import_tensor(job, &t, err);
-}
-
-static sft_status emit_all(walk *w, sft_error *err) {
-    for (size_t i = 0; i < w->leaf_count; i++) {
-        if (w->leaves[i].kept == i && !w->leaves[i].outside) {
-            SFT_TRY(emit(w, &w->leaves[i], err));
-        }
-    }
-    for (size_t i = 0; i < w->leaf_count; i++) {
-        const leaf *l = &w->leaves[i];
-        if (l->kept != i) {
-            const leaf *of = &w->leaves[l->kept];
-            SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
-            SFT_TRY(sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
-                                          of->name_len, err));
-        }
-    }
-    return SFT_OK;
-}
+/* ---------------------------------------------------------------- the whole */
 
 static sft_status tree(walk *w, sft_error *err) {
     const uint32_t root = w->t->p->root;
@@ -671,9 +444,9 @@ static sft_status tree(walk *w, sft_error *err) {
     w->t->paddle = w->t->job->format == SFT_IMPORT_PICKLE && sft__paddle_is_dict(w->t, part);
     if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
         SFT_TRY(sft__tree_keep(w, part, err));
-        SFT_TRY(merge(w, err));
+        SFT_TRY(sft__tree_merge(w, err));
         SFT_TRY(sft__tree_kept(w, err));
-        return emit_all(w, err);
+        return sft__tree_emit(w, err);
     }
     if (w->t->paddle) {
         SFT_TRY(sft__paddle_slices(w->t, part, err));
@@ -684,8 +457,8 @@ static sft_status tree(walk *w, sft_error *err) {
                          SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
                          (unsigned long long)w->others);
     }
-    SFT_TRY(merge(w, err));
-    return emit_all(w, err);
+    SFT_TRY(sft__tree_merge(w, err));
+    return sft__tree_emit(w, err);
 }
 
 static void walk_init(walk *w, sft__torch *t) {
@@ -715,10 +488,10 @@ sft_status sft__torch_views(sft__torch *t, const sft__named_view *views, size_t 
         status = leaf_add(&w, views[i].name, views[i].name_len, &views[i].view, err);
     }
     if (status == SFT_OK) {
-        status = merge(&w, err);
+        status = sft__tree_merge(&w, err);
     }
     if (status == SFT_OK) {
-        status = emit_all(&w, err);
+        status = sft__tree_emit(&w, err);
     }
     walk_reset(&w);
     return status;

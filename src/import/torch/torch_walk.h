@@ -76,6 +76,10 @@ sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err);
 /* torch_parts.c: the part of the tree that is the model, or all of it; what stays outside is told. */
 sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err);
 
+/* torch_emit.c: finds the leaves that are the same bytes; puts the others into the catalog. */
+sft_status sft__tree_merge(walk *w, sft_error *err);
+sft_status sft__tree_emit(walk *w, sft_error *err);
+
 /* torch_wrap.c: `id`, called name[0, *len), keeps tensors as attributes: the metadata say what it is;
  * its parts are called name[0, *len) joint ATTRIBUTE. */
 sft_status sft__tree_wrapper(walk *w, uint32_t id, uint32_t *len, char *joint, sft_error *err);
