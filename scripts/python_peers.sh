@@ -34,6 +34,7 @@ run() {
 }
 pytest=("$python" -m pytest -q -p no:cacheprovider)
 run "$python" python/tests/reference_suite.py --python "$python" --version "$version"
+run "$python" python/tests/compare_api.py --reference "$reference" --version "$version"
 run env SAFETENSORS_C=1 "${pytest[@]}" python/tests/peer_round_trips.py
 run "$python" python/tests/peer_suites.py --python "$python" --reference "$reference"
 # A process for each framework: some of them do not bear each other.

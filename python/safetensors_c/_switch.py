@@ -65,6 +65,7 @@ def facade() -> ModuleType:
     module.__dict__["__file__"] = f"{directory()}/__init__.py"
     module.__dict__["_safetensors_rust"] = ours._core
     module.__dict__["__getattr__"] = lambda name: _later(module, name)
+    module.__dict__["__dir__"] = lambda: sorted(set(vars(module)) | set(ours._LATER))
     return module
 
 

@@ -219,7 +219,13 @@ PyObject *core_raise_text(core_state *state, sft_status status, const char *tens
 
 PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wanted)
 {
-    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
+    PyObject *name;
+
+    if (value == Py_None) {
+        PyErr_Format(PyExc_TypeError, "argument '%s': 'None' is not an instance of '%s'", argument, wanted);
+        return NULL;
+    }
+    name = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
     if (name != NULL) {
         PyErr_Format(PyExc_TypeError, "argument '%s': '%U' object is not an instance of '%s'", argument, name,
                      wanted);

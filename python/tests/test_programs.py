@@ -354,6 +354,7 @@ def test_the_directory_of_the_package_while_installed():
     import safetensors.torch
     assert safetensors.torch is __import__("safetensors_c.torch").torch  # not the file that is shown
     assert safetensors._safetensors_rust is safetensors_c._core
+    assert {"PrefetchLoader", "safe_open", "load_tree"} <= set(dir(safetensors))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

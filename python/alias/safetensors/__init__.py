@@ -14,3 +14,7 @@ def __getattr__(name: str):  # type: ignore[no-untyped-def]
     if name in _c._LATER:
         return getattr(_c, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list:
+    return sorted(set(globals()) | set(_c._LATER))
