@@ -266,6 +266,9 @@ static sft_status begin(running *r, uint64_t *state, sft_error *err) {
     if ((flags & SFT_JOB_RESTART) == 0) {
         SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &found, err));
     }
+    if (found.committed) {
+        SFT_TRY(sft__run_prove_committed(r, &found, NULL, err));
+    }
     memset(r->done.units, 0, r->job->unit_count); /* read again, together */
     if (!found.committed && (flags & SFT_JOB_REPLACE) == 0) {
         SFT_TRY(sft__stage_check(&r->stage, err));

@@ -6,7 +6,8 @@
  *
  * Order of things on the disk: the bytes of units; flush; their lines in the journal; flush; when
  * all are there, headers; flush; texts; "commit"; flush; renames; then journals go. Whatever is
- * killed where, the next run finds either a line, and what it speaks of, or none.
+ * killed where, the next run finds either a line, and what it speaks of, or none; it reads what
+ * lines speak of, and writes again what is not so: files may have been changed or removed meanwhile.
  */
 #include "checkpoint/job_run.h"
 #include "base/options.h"
@@ -63,7 +64,7 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         SFT_TRY(fd >= 0 ? sft__checkpoint_disk_stat_fd(fd, name, &fact, err)
                         : sft__checkpoint_disk_stat(name, &fact, err));
         if (fact.size != s->size || fact.mtime_ns != s->mtime_ns) {
-            return sft__fail(err, SFT_E_MISMATCH,
+            return sft__fail(err, SFT_E_CHANGED,
                              "\"%.200s\" has changed since the job was planned", name);
         }
     }
@@ -220,7 +221,7 @@ static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *er
 static sft_status do_unit(running *r, size_t unit, sft_error *err) {
     const sft__job_unit *const u = &r->job->units[unit];
     const bool watch = (r->options.flags & SFT_JOB_VERIFY) != 0;
-    unit_work w = {r, 0, !watch, u, take_buffer(r)};
+    unit_work w = {r, 0, false, u, take_buffer(r)};
     sft__job_sink sink = {&w, put_bytes, watch ? NULL : move_bytes, 0};
     sft_status status = sft__run_advance(r, 0);
     if (status == SFT_OK && r->verifying) {
@@ -230,10 +231,12 @@ static sft_status do_unit(running *r, size_t unit, sft_error *err) {
         if (status == SFT_OK && w.crc != known) {
             if (r->done.units[unit] == 1) { /* by an earlier run, or nobody looked: once more */
                 r->done.units[unit] = 0;    /* nobody else looks at it now */
-            } else {
+            } else if (known != SFT__CRC_UNKNOWN) {
                 status =
                     sft__fail(err, SFT_E_MISMATCH, "what was written does not read back the same");
             }
+        } else if (status == SFT_OK && r->done.units[unit] == 1) {
+            r->done.units[unit] = 3;
         }
     } else if (status == SFT_OK) {
         status = sft__job_copy(r->job, u, w.buffer, &sink, err);
@@ -273,8 +276,9 @@ static sft_status run_units(running *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- which units */
 
-/* The task that a unit belongs to, by the bytes before it: shares are contiguous. 1 to tasks. */
-static void choose_units(running *r, uint8_t kind) {
+/* The task that a unit belongs to, by the bytes before it: shares are contiguous. 1 to tasks. all:
+ * those of other tasks, too. */
+static void choose_units(running *r, uint8_t kind, bool all) {
     const sft_job *const job = r->job;
     const uint32_t tasks = r->options.tasks;
     uint64_t total = 0;
@@ -290,7 +294,7 @@ static void choose_units(running *r, uint8_t kind) {
         const uint32_t task = (uint32_t)share + 1 < tasks ? (uint32_t)share + 1 : tasks;
         at += job->units[i].bytes + 1;
         const bool ours = r->crew.owner != NULL ? r->crew.owner[i] == r->crew.group->rank
-                                                : tasks == 0 || task == r->options.task;
+                                                : all || tasks == 0 || task == r->options.task;
         if (ours && r->done.units[i] == kind) {
             r->mine[r->mine_count++] = i;
             r->mine_bytes += job->units[i].bytes;
@@ -316,9 +320,9 @@ static uint64_t count_bytes(const running *r) {
     return bytes;
 }
 
-static sft_status verify_units(running *r, uint8_t kind, sft_error *err) {
+static sft_status verify_units(running *r, uint8_t kind, bool all, sft_error *err) {
     r->verifying = true;
-    choose_units(r, kind);
+    choose_units(r, kind, all);
     const sft_status status = run_units(r, err);
     r->verifying = false;
     return status;
@@ -369,13 +373,11 @@ sft_status sft__run_units(running *r, sft_error *err) {
     const uint64_t size = r->kept;
     sft_status status = SFT_OK;
     r->kept = 0;
-    if ((r->options.flags & SFT_JOB_VERIFY) != 0) {
-        status = verify_units(r, 1, err);
-    }
+    status = verify_units(r, 1, false, err);
     if (status == SFT_OK) {
-        choose_units(r, 1);
+        choose_units(r, 3, false);
         r->kept = count_bytes(r);
-        choose_units(r, 0);
+        choose_units(r, 0, false);
         status = run_units(r, err);
     }
     const uint64_t moved = r->moved;
@@ -387,11 +389,30 @@ sft_status sft__run_units(running *r, sft_error *err) {
     const sft_status noted = checkpoint(r, status == SFT_OK ? err : &ignored);
     status = status == SFT_OK ? noted : status;
     if (status == SFT_OK && (r->options.flags & SFT_JOB_VERIFY) != 0) {
-        status = verify_units(r, 2, err);
+        status = verify_units(r, 2, false, err);
     }
     r->moved = moved;
     drop_buffers(r, size);
     return status;
+}
+
+/* What other tasks say that they did, and nobody here has looked at: proven, or done by this one. */
+static sft_status prove_others(running *r, sft_error *err) {
+    const uint64_t kept = r->kept;
+    const uint64_t moved = r->moved;
+    const uint64_t bytes = r->mine_bytes;
+    SFT_TRY(make_buffers(r, err));
+    const uint64_t size = r->kept;
+    sft_status status = verify_units(r, 1, true, err);
+    if (status == SFT_OK) {
+        choose_units(r, 0, true);
+        status = run_units(r, err);
+    }
+    r->moved = moved + (status == SFT_OK ? r->moved : 0);
+    r->mine_bytes = bytes;
+    r->kept = kept;
+    drop_buffers(r, size);
+    return status == SFT_OK ? checkpoint(r, err) : status;
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -431,8 +452,10 @@ sft_status sft__run_commit(running *r, sft_error *err) {
         if (r->stage.durable) {
             SFT_TRY(sft__checkpoint_disk_sync_folder(r->stage.folder, err));
         }
+        uint32_t headers = 0;
+        SFT_TRY(sft__run_sum_headers(r, &headers, err));
         sft__buf_init(&lines, r->job->allocator);
-        sft__journal_commit(&lines);
+        sft__journal_commit(&lines, headers);
         const sft_status status = write_lines(r, &lines, err);
         sft__buf_reset(&lines);
         SFT_TRY(status);
@@ -447,6 +470,7 @@ sft_status sft__run_commit(running *r, sft_error *err) {
  */
 static sft_status publish(running *r, sft_error *err) {
     if (!r->done.committed) {
+        SFT_TRY(prove_others(r, err));
         SFT_TRY(sft__run_check_sources(r, err));
         if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
             SFT_TRY(sft__stage_check(&r->stage, err));
@@ -494,10 +518,26 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
     return status;
 }
 
+/* What this process has proven or done stays so. */
+static sft_status read_others(running *r, sft_error *err) {
+    const size_t count = r->job->unit_count;
+    uint8_t *const mine = sft__alloc(r->job->allocator, count + 1);
+    if (mine == NULL) {
+        return sft__fail_nomem(err, count + 1);
+    }
+    memcpy(mine, r->done.units, count);
+    const sft_status status = sft__stage_read(&r->stage, r->stage.folder, &r->done, err);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        r->done.units[i] = mine[i] > 1 ? mine[i] : r->done.units[i];
+    }
+    sft__free(r->job->allocator, mine, count + 1);
+    return status;
+}
+
 static sft_status end(running *r, bool *published, sft_error *err) {
     size_t missing = 0;
     if (r->options.tasks > 0) {
-        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
+        SFT_TRY(read_others(r, err));
     }
     if (!sft__run_is_complete(r, &missing)) {
         return (r->options.flags & SFT_JOB_FINISH) == 0
@@ -549,6 +589,7 @@ sft_status sft__run_is_published(running *r, bool *published, sft_error *err) {
         return SFT_OK;
     }
     if (sft__stage_read(&r->stage, r->stage.root, &found, NULL) == SFT_OK && found.committed) {
+        SFT_TRY(sft__run_prove_committed(r, &found, r->stage.root, err));
         SFT_TRY(sft__stage_clean(&r->stage, r->stage.root, err));
         *published = true;
     }
@@ -580,6 +621,8 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         }
         SFT_TRY(sft__run_units(r, err));
         SFT_TRY(sft__run_check_sources(r, err));
+    } else if (r->done.committed) {
+        SFT_TRY(sft__run_prove_committed(r, &r->done, NULL, err));
     }
     return end(r, published, err);
 }
@@ -625,8 +668,8 @@ void sft__run_reset(running *r) {
 sft_status sft__run_explain(const running *r, sft_status status, sft_error *err) {
     if (status == SFT_E_TRUNCATED) { /* that is what a source which has become shorter says */
         sft_error why;
-        if (sft__run_check_sources(r, &why) == SFT_E_MISMATCH) {
-            status = SFT_E_MISMATCH;
+        if (sft__run_check_sources(r, &why) == SFT_E_CHANGED) {
+            status = SFT_E_CHANGED;
             if (err != NULL) {
                 *err = why;
             }

@@ -77,6 +77,12 @@ bool sft__run_is_complete(const sft__running *r, size_t *missing);
 /* Files `first`, `first + step` and so on: digests of what was written, headers; then they are flushed
  * and closed. */
 sft_status sft__run_finish_files(sft__running *r, size_t first, size_t step, sft_error *err);
+/* CRC32C of the headers in the staging folder. */
+sft_status sft__run_sum_headers(const sft__running *r, uint32_t *crc, sft_error *err);
+/* What journals that say "commit" speak of is all there, byte for byte: in `folder`, or if that is
+ * NULL in the staging folder and, renamed, in the target. SFT_E_MISMATCH: it is not. */
+sft_status sft__run_prove_committed(const sft__running *r, const sft__done *done,
+                                    const char *folder, sft_error *err);
 /* Texts, "commit", names. */
 sft_status sft__run_commit(sft__running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */

@@ -6,7 +6,7 @@
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
-static const char magic[] = "sft-job 3 ";
+static const char magic[] = "sft-job 4 ";
 static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
@@ -72,9 +72,10 @@ void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc) {
     end_line(out, begun);
 }
 
-void sft__journal_commit(sft__buf *out) {
+void sft__journal_commit(sft__buf *out, uint32_t headers) {
     const size_t begun = out->len;
-    sft__buf_text(out, "commit");
+    sft__buf_text(out, "commit ");
+    sft__journal_crc(out, headers);
     end_line(out, begun);
 }
 
@@ -166,7 +167,7 @@ static sft_status take_source(const sft_job *job, line *l, const char *path, sft
     }
     if (s->size != size || (uint64_t)s->mtime_ns != mtime) {
         return sft__fail(
-            err, SFT_E_MISMATCH,
+            err, SFT_E_CHANGED,
             "\"%.200s\" has changed since an earlier run, whose results are kept: restart",
             sft_source_name(s->source));
     }
@@ -186,8 +187,9 @@ static sft_status take_line(const sft_job *job, line l, const char *path, sft__d
         done->crcs[unit] = l.text[0] == '-' ? SFT__CRC_UNKNOWN : crc;
         return SFT_OK;
     }
-    if (l.len == 6 && word(&l, "commit")) {
+    if (word(&l, "commit ") && l.len == 8 && hex32(l.text, &crc)) {
         done->committed = true;
+        done->headers = crc;
         return SFT_OK;
     }
     return other_plan(path, err);
@@ -241,20 +243,18 @@ sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *do
 }
 
 bool sft__journal_is_committed(const sft_job *job, const char *path) {
+    enum { COMMIT_LEN = 7 + 8 + CRC_LEN + 1 }; /* nothing is written behind it */
     sft_source *source = NULL;
-    sft__buf commit; /* nothing is written behind it */
-    char end[64];
+    char end[COMMIT_LEN];
+    size_t at = 0;
     bool is = false;
-    sft__buf_init(&commit, job->allocator);
-    sft__journal_commit(&commit);
-    if (!commit.failed && commit.len <= sizeof end &&
-        sft_source_open(&source, path, SFT_ACCESS_READ, job->allocator, NULL) == SFT_OK) {
+    line l;
+    if (sft_source_open(&source, path, SFT_ACCESS_READ, job->allocator, NULL) == SFT_OK) {
         const uint64_t size = sft_source_size(source);
-        is = size >= commit.len &&
-             sft_source_read(source, size - commit.len, end, commit.len, NULL) == SFT_OK &&
-             memcmp(end, commit.data, commit.len) == 0;
+        is = size >= sizeof end &&
+             sft_source_read(source, size - sizeof end, end, sizeof end, NULL) == SFT_OK &&
+             next_line(end, sizeof end, &at, &l) && word(&l, "commit ");
         sft_source_close(source);
     }
-    sft__buf_reset(&commit);
     return is;
 }

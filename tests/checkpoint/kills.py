@@ -120,6 +120,14 @@ def one_round(rng, job, base, truth, longest):
     return killed
 
 
+def prepare(tool, base, mib):
+    write_model(os.path.join(base, "model.safetensors"), mib)
+    with open(os.path.join(base, "plan.json"), "w", encoding="utf-8") as f:
+        json.dump({"layers.*.attn.q": "colwise", "layers.*.mlp.w": "rowwise"}, f)
+    subprocess.run([tool, "reshard", os.path.join(base, "model.safetensors"), "--target-layout",
+                    os.path.join(base, "plan.json"), "--ranks", "3", "-o", os.path.join(base, "three"), "-q"], check=True)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
@@ -131,11 +139,7 @@ def main():
     tool = os.path.abspath(a.tool)
     base = tempfile.mkdtemp(prefix="sft-kills-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     try:
-        write_model(os.path.join(base, "model.safetensors"), a.mib)
-        with open(os.path.join(base, "plan.json"), "w", encoding="utf-8") as f:
-            json.dump({"layers.*.attn.q": "colwise", "layers.*.mlp.w": "rowwise"}, f)
-        subprocess.run([tool, "reshard", os.path.join(base, "model.safetensors"), "--target-layout",
-                        os.path.join(base, "plan.json"), "--ranks", "3", "-o", os.path.join(base, "three"), "-q"], check=True)
+        prepare(tool, base, a.mib)
         killed = 0
         for record in (False, True):
             job = Reshard(tool, base, record)
