@@ -145,8 +145,9 @@ def by_tf(path):
                     raw, kind = bytes(bytearray(data)), types[tensor.type]
                     row = [NAMES[kind], [] if tensor.shape is None else [int(n) for n in tensor.shape], sha(raw)] if kind in NAMES else \
                         ["U8", [len(raw)], sha(raw)]
-                    found.setdefault(tensor.name.decode(), []).append(row)
-        return {"tensors": found, "more": len(model.subgraphs) > 1}
+                    key = tensor.name.decode() if len(model.subgraphs) == 1 else "%s.%s" % (graph.name.decode(), tensor.name.decode())
+                    found.setdefault(key, []).append(row)
+        return {"tensors": found}
     import tensorflow as tf
 
     if path.suffix == ".pb":

@@ -157,6 +157,8 @@ def lite(name, converter):
             if buffer is None or not len(buffer):
                 continue
             key, kind = tensor.name.decode(), types[tensor.type]
+            if len(model.subgraphs) > 1:
+                key = "%s.%s" % (graph.name.decode(), key)
             shape = [] if tensor.shape is None else [int(n) for n in tensor.shape]
             raw = bytes(bytearray(buffer))
             if kind == "string" or tensor.sparsity is not None:
@@ -165,7 +167,7 @@ def lite(name, converter):
                 found.setdefault(key, []).append([NAMES[kind], shape, sha(raw)])
             else:
                 found.setdefault(key, []).append(["U8", [len(raw)], sha(raw)])
-    files.add("lite-%s.tflite" % name, found, named, more=len(model.subgraphs) > 1)
+    files.add("lite-%s.tflite" % name, found, named)
 
 
 samples = {"dense": (3,), "conv": (8, 8, 3), "lstm": (5, 3)}

@@ -38,12 +38,13 @@ def answer(t):
     return []
 
 
-def flat(value, prefix="", found=None):
+def flat(value, prefix=None, found=None):
     found = {} if found is None else found
+    name = "tensor" if prefix is None else prefix
     if isinstance(value, torch.Tensor):
-        found[prefix or "tensor"] = answer(value)
+        found[name] = answer(value)
     elif isinstance(value, np.ndarray):
-        found[prefix or "tensor"] = rows(value)
+        found[name] = rows(value)
     elif isinstance(value, (dict, list, tuple)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
