@@ -388,7 +388,8 @@ static void check_one(cli *c, const char *operand, counts *n) {
     char hint[512] = "";
 
     judge(&v);
-    const int status = cli_status_of(v.status);
+    /* what nobody can read here is the file's fault, not the command line's */
+    const int status = v.status == SFT_E_UNSUPPORTED ? CLI_NO : cli_status_of(v.status);
     if (v.status != SFT_OK) {
         cli_hint(operand, &v.err, hint, sizeof hint);
     }

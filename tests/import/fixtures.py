@@ -46,6 +46,10 @@ def main():
                 if r.returncode == 0 or want["refused"] not in r.stderr or none.exists():
                     print("FAULT", name, "is not refused:", r.stdout, r.stderr)
                     faults += 1
+                r = subprocess.run([tool, "check", here / name], capture_output=True, text=True)
+                if r.returncode != 1 or want["refused"] not in r.stdout + r.stderr:
+                    print("FAULT check", name, "exits with", r.returncode, r.stdout, r.stderr)
+                    faults += 1
                 continue
             out = pathlib.Path(folder) / "out.safetensors"
             name, *extra = name.split(" ")  # a file, and options of the conversion
