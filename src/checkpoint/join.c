@@ -1,68 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/join.c - the whole out of what many ranks hold: for each tensor its layout, for each
- * part of it one holder, for each box of the part a piece. Read checkpoint/assembly.h first.
+ * part of it one holder, for each box of the part a piece. Read checkpoint/open/join.h first.
  */
+#include "checkpoint/open/join.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/strmap.h"
-#include "checkpoint/assembly.h"
 #include "checkpoint/space.h"
-#include "checkpoint/tiling.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
-
-/* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
-typedef struct joined_name {
-    const char *name;
-    size_t len;
-    size_t first; /* of the parts */
-} joined_name;
-
-/* Ranks that cut the tensor at hand by one layout. Several pipeline stages may each have all of it.
- */
-typedef struct group {
-    const sft_layout *layout;
-    size_t base; /* of its parts in `holder` */
-} group;
-
-typedef struct joining {
-    const sft__join *what;
-    sft__assembly assembly;
-    const sft_allocator *allocator;
-    const sft_rank_part *parts;
-    size_t count;
-    sft_layout_find find;
-    void *ctx;
-    sft_error *err;
-    const sft_catalog **catalogs;
-    uint64_t *load; /* bytes taken from each part so far */
-    joined_name *names;
-    size_t name_count;
-    size_t name_room;
-    sft__strmap map;
-    size_t *holder; /* of each part of the tensor at hand, group after group: position in `parts` +
-                       1; 0: none */
-    size_t holder_room;
-    const sft_tensor **found; /* the tensor at hand, by part; NULL: the part has none */
-    size_t *guess;            /* where a part's next tensor probably is: ranks keep one order */
-    group *groups;
-    size_t group_count;
-    size_t group_room;
-} joining;
-
-/* The tensor at hand. */
-typedef struct subject {
-    const sft_tensor *like;          /* as its first rank has it */
-    const sft_layout *layout;        /* of the group at hand */
-    size_t base;                     /* where the group's holders begin */
-    uint64_t shape[SFT_LAYOUT_RANK]; /* of the full tensor */
-    size_t dims;
-} subject;
-
-static sft_status fail_on(const joining *j, const sft_tensor *t, sft_status status,
+static sft_status fail_on(const sft__joining *j, const sft_tensor *t, sft_status status,
                           const char *what) {
     return sft__fail_tensor(j->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
 }
@@ -75,7 +23,7 @@ static int compare_ranks(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static sft_status check_ranks(const joining *j) {
+static sft_status check_ranks(const sft__joining *j) {
     uint64_t *const ranks = sft__alloc_array(j->allocator, j->count, sizeof *ranks);
     sft_status status = SFT_OK;
     if (ranks == NULL) {
@@ -100,7 +48,7 @@ static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len) 
 }
 
 /* The table is made anew when it is full: of a thousand ranks it holds the names of one. */
-static sft_status make_room(joining *j) {
+static sft_status make_room(sft__joining *j) {
     const size_t wanted = j->name_count < 1024 ? 2048 : 2 * j->name_count;
     if (!sft__grow(j->allocator, &j->names, &j->name_room, wanted, sizeof *j->names)) {
         return sft__fail_nomem(j->err, wanted * sizeof *j->names);
@@ -118,7 +66,7 @@ static sft_status make_room(joining *j) {
 }
 
 /* A tensor of part number i. *next: which name it probably has, as ranks keep one order. */
-static sft_status note_name(joining *j, const sft_tensor *t, size_t i, size_t *next) {
+static sft_status note_name(sft__joining *j, const sft_tensor *t, size_t i, size_t *next) {
     if (*next < j->name_count &&
         same_name(j->names[*next].name, j->names[*next].len, t->name, t->name_len)) {
         ++*next;
@@ -127,7 +75,7 @@ static sft_status note_name(joining *j, const sft_tensor *t, size_t i, size_t *n
     if (j->name_count == j->name_room) {
         SFT_TRY(make_room(j));
     }
-    joined_name *const n = &j->names[j->name_count];
+    sft__joined_name *const n = &j->names[j->name_count];
     n->name = t->name;
     n->len = t->name_len;
     n->first = i;
@@ -136,7 +84,7 @@ static sft_status note_name(joining *j, const sft_tensor *t, size_t i, size_t *n
     return SFT_OK;
 }
 
-static sft_status collect_names(joining *j) {
+static sft_status collect_names(sft__joining *j) {
     for (size_t i = 0; i < j->count; i++) {
         const sft_catalog *const c = j->parts[i].catalog;
         const size_t count = sft_catalog_count(c);
@@ -150,7 +98,7 @@ static sft_status collect_names(joining *j) {
 
 /* Every rank's tensor is far from the one before: asked for while others are looked at, first itself,
  * then what it points to. */
-static void look_ahead(const joining *j, const joined_name *n, size_t i) {
+static void look_ahead(const sft__joining *j, const sft__joined_name *n, size_t i) {
     enum { NEAR = 8, FAR = 16 };
     if (i + FAR < j->count && i + FAR >= n->first) {
         const sft_tensor *const t = sft_catalog_at(j->parts[i + FAR].catalog, j->guess[i + FAR]);
@@ -171,7 +119,7 @@ static void look_ahead(const joining *j, const joined_name *n, size_t i) {
 }
 
 /* Who has the tensor, and which one it is there. */
-static void find_everywhere(joining *j, const joined_name *n) {
+static void find_everywhere(sft__joining *j, const sft__joined_name *n) {
     for (size_t i = 0; i < j->count; i++) {
         look_ahead(j, n, i);
         const sft_catalog *const c = j->parts[i].catalog;
@@ -188,15 +136,16 @@ static void find_everywhere(joining *j, const joined_name *n) {
 
 /* ---------------------------------------------------------------- holders */
 
-static sft_status disagree(const joining *j, const sft_tensor *t, size_t part, const char *what) {
+static sft_status disagree(const sft__joining *j, const sft_tensor *t, size_t part,
+                           const char *what) {
     return sft__fail_tensor(j->err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
                             "rank %llu has another %s", (unsigned long long)j->parts[part].rank,
                             what);
 }
 
 /* A rank's tensor must be what the layout says of that rank. */
-static sft_status check_local(const joining *j, const subject *s, const sft_tensor *t,
-                              size_t part) {
+static sft_status check_local(const sft__joining *j, const sft__join_subject *s,
+                              const sft_tensor *t, size_t part) {
     uint64_t local[SFT_LAYOUT_RANK];
     sft_error why;
     const uint64_t rank = j->parts[part].rank;
@@ -215,7 +164,7 @@ static sft_status check_local(const joining *j, const subject *s, const sft_tens
     return SFT_OK;
 }
 
-static sft_status clear_holders(joining *j) {
+static sft_status clear_holders(sft__joining *j) {
     size_t wanted = 0;
     for (size_t i = 0; i < j->group_count; i++) {
         size_t parts;
@@ -237,7 +186,7 @@ static sft_status clear_holders(joining *j) {
 }
 
 /* For each part of the group the rank that has read least so far, the first of equals. */
-static sft_status find_holders(joining *j, const subject *s) {
+static sft_status find_holders(sft__joining *j, const sft__join_subject *s) {
     for (size_t i = 0; i < j->count; i++) {
         uint64_t part;
         const sft_tensor *t;
@@ -258,7 +207,7 @@ static sft_status find_holders(joining *j, const subject *s) {
     return SFT_OK;
 }
 
-static sft_status add_group(joining *j, const sft_layout *layout) {
+static sft_status add_group(sft__joining *j, const sft_layout *layout) {
     if (!sft__grow(j->allocator, &j->groups, &j->group_room, j->group_count + 1,
                    sizeof *j->groups)) {
         return sft__fail_nomem(j->err, (j->group_count + 1) * sizeof *j->groups);
@@ -268,7 +217,7 @@ static sft_status add_group(joining *j, const sft_layout *layout) {
     return SFT_OK;
 }
 
-static bool is_grouped(const joining *j, uint64_t rank) {
+static bool is_grouped(const sft__joining *j, uint64_t rank) {
     for (size_t i = 0; i < j->group_count; i++) {
         if (sft_layout_holds(j->groups[i].layout, rank)) {
             return true;
@@ -278,7 +227,7 @@ static bool is_grouped(const joining *j, uint64_t rank) {
 }
 
 /* Ranks that have the tensor and are not of the first one's layout: of another stage. */
-static sft_status find_groups(joining *j, const subject *s, size_t first) {
+static sft_status find_groups(sft__joining *j, const sft__join_subject *s, size_t first) {
     j->group_count = 0;
     SFT_TRY(add_group(j, s->layout));
     for (size_t i = first + 1; i < j->count; i++) {
@@ -311,262 +260,58 @@ static sft_status find_groups(joining *j, const subject *s, size_t first) {
     return SFT_OK;
 }
 
-/* ---------------------------------------------------------------- what nobody has */
-
-static bool has_file(const joining *j, uint64_t rank) {
-    for (size_t i = 0; i < j->count; i++) {
-        if (j->parts[i].rank == rank) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Is the part empty? Then nobody needs to have it. Otherwise says which box is missing. */
-static sft_status missing(const joining *j, const subject *s, uint64_t rank) {
-    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
-    uint64_t shards = 0;
-    char box[160];
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
-    if (shards == 0) {
-        return SFT_OK;
-    }
-    SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
-    sft__box_describe(box, sizeof box, start, count, s->dims);
-    return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                            "no file holds the box %s, which is rank %llu's%s", box,
-                            (unsigned long long)rank, has_file(j, rank) ? "" : " (it has no file)");
-}
-
-static sft_status check_boxes(const joining *j, const subject *s) {
-    const size_t parts = (size_t)sft_layout_part_count(s->layout);
-    const size_t numbers = 2 * s->dims + 1;
-    uint64_t *const room = sft__alloc_array(j->allocator, parts * numbers, sizeof *room);
-    sft__box *const boxes = sft__alloc_array(j->allocator, parts, sizeof *boxes);
-    uint64_t local[SFT_LAYOUT_RANK];
-    size_t n = 0;
-    sft_status status = SFT_OK;
-    if (room == NULL || boxes == NULL) {
-        status = sft__fail_nomem(j->err, parts * sizeof *boxes);
-    }
-    for (size_t i = 0; i < parts && status == SFT_OK; i++) {
-        uint64_t shards = 0;
-        const sft_shard shard = {room + n * numbers, room + n * numbers + s->dims, local};
-        if (j->holder[s->base + i] == 0) {
-            continue;
-        }
-        const uint64_t rank = j->parts[j->holder[s->base + i] - 1].rank;
-        status = sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
-        if (status == SFT_OK && shards != 0) {
-            status = sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
-            boxes[n].start = shard.start;
-            boxes[n++].count = shard.count;
-        }
-    }
-    if (status == SFT_OK) {
-        const sft__tiling tiling = {j->allocator, s->like, s->shape, s->dims, j->err};
-        status = sft__tiling_check(&tiling, boxes, n);
-    }
-    sft__free(j->allocator, room, parts * numbers * sizeof *room);
-    sft__free(j->allocator, boxes, parts * sizeof *boxes);
-    return status;
-}
-
-/* ---------------------------------------------------------------- pieces */
-
-static sft_status take_part(joining *j, const subject *s, size_t which) {
-    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
-    const uint64_t rank = j->parts[which].rank;
-    const sft_tensor *const t = j->found[which];
-    uint64_t shards = 0;
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
-    for (uint64_t i = 0; i < shards; i++) {
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
-        if (sft_layout_is_flat(s->layout)) {
-            uint64_t n = 1;
-            for (size_t d = 0; d < s->dims; d++) {
-                n *= count[d];
-            }
-            SFT_TRY(sft__assembly_run(&j->assembly, which, t, local[0], n, count, start,
-                                      (uint32_t)s->dims));
-        } else {
-            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
-        }
-    }
-    j->load[which] += t->nbytes;
-    return SFT_OK;
-}
-
-/* ---------------------------------------------------------------- a box from another stage */
-
-static void select_group(const joining *j, subject *s, size_t which) {
-    s->layout = j->groups[which].layout;
-    s->base = j->groups[which].base;
-}
-
-static uint64_t volume(const uint64_t *count, size_t dims) {
-    uint64_t n = 1;
-    for (size_t d = 0; d < dims; d++) {
-        n *= count[d]; /* at most the elements of the tensor */
-    }
-    return n;
-}
-
-/* What part `which` of a group's holder has of the box: added as pieces where `take`, its elements
- * counted. */
-static sft_status from_part(joining *j, const subject *s, size_t which, const uint64_t *box,
-                            bool take, uint64_t *elements) {
-    uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
-    const sft_tensor *const t = j->found[which];
-    const uint64_t rank = j->parts[which].rank;
-    uint64_t shards = 0;
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
-    for (uint64_t i = 0; i < shards; i++) {
-        bool apart = false;
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
-        for (size_t d = 0; d < s->dims; d++) {
-            const uint64_t low = start[d] > box[d] ? start[d] : box[d];
-            const uint64_t end = start[d] + count[d];
-            const uint64_t box_end = box[d] + box[s->dims + d];
-            const uint64_t high = end < box_end ? end : box_end;
-            apart = apart || low >= high;
-            local[d] += low - start[d];
-            start[d] = low;
-            count[d] = high - low;
-        }
-        if (apart) {
-            continue;
-        }
-        *elements += volume(count, s->dims);
-        if (take) {
-            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
-        }
-    }
-    return SFT_OK;
-}
-
-/* All that the group holds of the box. */
-static sft_status from_group(joining *j, subject *s, const uint64_t *box, bool take,
-                             uint64_t *elements) {
-    const size_t parts = (size_t)sft_layout_part_count(s->layout);
-    *elements = 0;
-    for (size_t i = 0; i < parts; i++) {
-        const size_t holder = j->holder[s->base + i];
-        if (holder != 0) {
-            SFT_TRY(from_part(j, s, holder - 1, box, take, elements));
-        }
-    }
-    return SFT_OK;
-}
-
-/* Each box of a part that nobody of its group has, out of one other group that has all of it. */
-static sft_status borrow_part(joining *j, subject *s, size_t own, uint64_t rank) {
-    uint64_t box[2 * SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {box, box + s->dims, local};
-    uint64_t shards = 0;
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
-    for (uint64_t i = 0; i < shards; i++) {
-        bool found = false;
-        select_group(j, s, own);
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
-        for (size_t g = 0; g < j->group_count && !found; g++) {
-            uint64_t elements;
-            if (g == own) {
-                continue;
-            }
-            select_group(j, s, g);
-            SFT_TRY(from_group(j, s, box, false, &elements));
-            if (elements == volume(box + s->dims, s->dims)) {
-                SFT_TRY(from_group(j, s, box, true, &elements));
-                found = true;
-            }
-        }
-        select_group(j, s, own);
-        if (!found) {
-            return missing(j, s, rank);
-        }
-    }
-    return SFT_OK;
-}
-
-/* The parts of the group at hand that have boxes and no holder: the first is counted, or all are
- * borrowed. */
-static sft_status missing_parts(joining *j, subject *s, size_t own, bool borrow, uint64_t *count) {
-    *count = 0;
-    for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
-        uint64_t rank, part;
-        uint64_t shards = 0;
-        SFT_TRY(sft_layout_rank_at(s->layout, i, &rank, j->err));
-        SFT_TRY(sft_layout_part(s->layout, rank, &part, j->err));
-        if (j->holder[s->base + part] != 0) {
-            continue;
-        }
-        SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
-        *count += shards != 0;
-        if (!borrow && shards != 0) {
-            return SFT_OK; /* one is enough to know */
-        }
-        if (shards != 0) {
-            SFT_TRY(borrow_part(j, s, own, rank));
-            j->holder[s->base + part] = BORROWED; /* replicas of it are not missing any more */
-        }
-    }
-    return SFT_OK;
-}
+/* ---------------------------------------------------------------- a cut tensor */
 
 /* The first group that lacks nothing, else the first one. */
-static sft_status choose_group(joining *j, subject *s, size_t *chosen) {
+static sft_status choose_group(sft__joining *j, sft__join_subject *s, size_t *chosen) {
     for (size_t g = 0; g < j->group_count; g++) {
         uint64_t lacking;
-        select_group(j, s, g);
-        SFT_TRY(missing_parts(j, s, g, false, &lacking));
+        sft__join_select(j, s, g);
+        SFT_TRY(sft__join_missing(j, s, g, false, &lacking));
         if (lacking == 0) {
             *chosen = g;
             return SFT_OK;
         }
     }
     *chosen = 0;
-    select_group(j, s, 0);
+    sft__join_select(j, s, 0);
     return SFT_OK;
 }
 
-static sft_status check_shape(const joining *j, const subject *s) {
+static sft_status check_shape(const sft__joining *j, const sft__join_subject *s) {
     sft_error why;
     const sft_status status = sft_layout_check(s->layout, s->shape, s->dims, &why);
     return status != SFT_OK ? fail_on(j, s->like, status, why.message) : SFT_OK;
 }
 
-static sft_status take_cut(joining *j, subject *s, size_t which) {
+static sft_status take_cut(sft__joining *j, sft__join_subject *s, size_t which) {
     size_t chosen;
     uint64_t lacking;
     SFT_TRY(check_shape(j, s));
     SFT_TRY(find_groups(j, s, which));
     SFT_TRY(clear_holders(j));
     for (size_t g = 0; g < j->group_count; g++) {
-        select_group(j, s, g);
+        sft__join_select(j, s, g);
         SFT_TRY(check_shape(j, s));
         SFT_TRY(find_holders(j, s));
     }
     SFT_TRY(choose_group(j, s, &chosen));
-    SFT_TRY(missing_parts(j, s, chosen, true, &lacking));
+    SFT_TRY(sft__join_missing(j, s, chosen, true, &lacking));
     if (sft_layout_is_boxes(s->layout)) {
-        SFT_TRY(check_boxes(j, s));
+        SFT_TRY(sft__join_boxes(j, s));
     }
     const uint64_t parts = sft_layout_part_count(s->layout);
     for (uint64_t i = 0; i < parts; i++) {
         const size_t holder = j->holder[s->base + i];
-        if (holder != 0 && holder != BORROWED) {
-            SFT_TRY(take_part(j, s, holder - 1));
+        if (holder != 0 && holder != SFT__BORROWED) {
+            SFT_TRY(sft__join_part(j, s, holder - 1));
         }
     }
     return sft__assembly_add(&j->assembly, which, s->like, s->shape, s->dims);
 }
 
 /* Not cut: all ranks that have it must have the same. */
-static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
+static sft_status take_whole(sft__joining *j, const sft_tensor *like, size_t which) {
     for (size_t i = which + 1; i < j->count; i++) {
         const sft_tensor *const t = j->found[i];
         if (t == NULL) {
@@ -585,8 +330,8 @@ static sft_status take_whole(joining *j, const sft_tensor *like, size_t which) {
     return sft__assembly_add(&j->assembly, which, like, like->shape, like->rank);
 }
 
-static sft_status take_name(joining *j, const joined_name *n) {
-    subject s;
+static sft_status take_name(sft__joining *j, const sft__joined_name *n) {
+    sft__join_subject s;
     memset(&s, 0, sizeof s);
     find_everywhere(j, n);
     s.like = j->found[n->first];
@@ -600,7 +345,7 @@ static sft_status take_name(joining *j, const joined_name *n) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status prepare(joining *j, const sft_open_options *options) {
+static sft_status prepare(sft__joining *j, const sft_open_options *options) {
     j->catalogs = sft__alloc_array(j->allocator, j->count, sizeof *j->catalogs);
     j->load = sft__alloc_zero(j->allocator, j->count * sizeof *j->load);
     j->found = sft__alloc_array(j->allocator, j->count, sizeof *j->found);
@@ -616,7 +361,7 @@ static sft_status prepare(joining *j, const sft_open_options *options) {
     return collect_names(j);
 }
 
-static sft_status add_problem(joining *j, const char *name, size_t len, const char *why) {
+static sft_status add_problem(sft__joining *j, const char *name, size_t len, const char *why) {
     char shown[160];
     char text[600];
     (void)sft_escape(shown, sizeof shown, name, len < 64 ? len : 64);
@@ -634,7 +379,7 @@ static sft_status pass_on(sft_error *err, const sft_error *why) {
 }
 
 /* A tensor that is not whole does not end the search: how many there are is told, too. */
-static sft_status take_names(joining *j) {
+static sft_status take_names(sft__joining *j) {
     sft_error *const err = j->err;
     uint64_t holes = 0;
     sft_error first, why;
@@ -668,7 +413,7 @@ static sft_status take_names(joining *j) {
     return holes == 0 || j->what->partial ? SFT_OK : pass_on(err, &first);
 }
 
-static sft_status run(joining *j, const sft_open_options *options) {
+static sft_status run(sft__joining *j, const sft_open_options *options) {
     SFT_TRY(prepare(j, options));
     SFT_TRY(take_names(j));
     for (size_t i = 0; i < j->what->gap_count; i++) {
@@ -684,7 +429,7 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what
                                         sft_error *err) {
     const size_t count = what->count;
     uint32_t index;
-    joining j;
+    sft__joining j;
     *out = NULL;
     if (count == 0 || count > UINT32_MAX) {
         sft_source_close(keeper);

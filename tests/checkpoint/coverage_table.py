@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ffi  # noqa: E402
@@ -22,6 +23,7 @@ from spaces import box, check, layout_item, part, put, run, save, strategy, whol
 ROWS = []
 MINDSPORE = None
 BASE = ""
+LOAD = 4 # a busy machine takes so many times as long
 
 
 # ---------------------------------------------------------------- a job of two stages, four ranks each
@@ -436,6 +438,35 @@ def own_layout(base):
     check("check without a layout says what it cannot know", r.returncode == 0 and "nobody tells" in r.stderr, r.stderr)
 
 
+def hostile(base):
+    """Layouts of very many ranks, meshes and names: an answer within two seconds."""
+    folder = os.path.join(base, "hostile")
+    for r in range(40):
+        save(os.path.join(folder, "rank_%d" % (r + 7), "model.safetensors"), {"w": whole([2, 2]), "v": whole([2])})
+    own = {"format": "safetensors-layout", "version": 1}
+    for what, layout in (
+            ("2^31 ranks", dict(own, mesh={"axes": {"x": 2**31}}, tensors=[{"name": "w", "cuts": ["x", None]}])),
+            ("2^31 ranks, a pattern", dict(own, mesh={"axes": {"x": 2**31}}, tensors=[{"pattern": "q*", "cuts": ["x"]}])),
+            ("far away", dict(own, mesh={"axes": {"x": 2}, "first_rank": 2**63}, tensors=[{"pattern": "w", "cuts": ["x"]}])),
+            ("many names", dict(own, mesh={"axes": {"x": 2**20}},
+                                tensors=[{"name": "w", "cuts": ["x", None]}]
+                                + [{"name": "n%d" % i, "cuts": ["x"]} for i in range(100000)])),
+            ("many meshes", dict(own, meshes={"m%d" % i: {"axes": {"x": 2**20}, "first_rank": i} for i in range(20000)},
+                                 tensors=[{"pattern": "w%d*" % i, "mesh": "m%d" % i, "cuts": ["x"]} for i in range(20000)])),
+            ("long lists", dict(own, meshes={"m%d" % i: {"axes": {"x": 1000}, "ranks": list(range(10**6, 10**6 + 1000))}
+                                             for i in range(500)},
+                                tensors=[{"pattern": "w%d*" % (i % 500), "mesh": "m%d" % i, "cuts": ["x"]}
+                                         for i in range(500)]))):
+        put(os.path.join(folder, "layout.json"), layout)
+        for options in ((), ("--partial",)):
+            start = time.monotonic()
+            r = run("ls", *options, folder)
+            seconds = time.monotonic() - start
+            check("hostile: %s %s" % (what, options), r.returncode in (0, 1) and (r.returncode == 1 or options),
+                  "exit %d %s" % (r.returncode, r.stderr[:300]))
+            check("hostile: %s %s: time" % (what, options), seconds < 2 * LOAD, "%.1f s" % seconds)
+
+
 # ---------------------------------------------------------------- the table
 
 
@@ -458,7 +489,7 @@ def main():
         os.environ.setdefault("GLOG_v", "4")
         import mindspore as MINDSPORE # noqa: F811
     for case in (nothing, missing_stage, missing_rank, missing_tensor, elsewhere, hole, wrong_dtype, wrong_shape,
-                 foreign_layout, seed_names, flat_steps, half_steps, extra_ranks, own_layout):
+                 foreign_layout, seed_names, flat_steps, half_steps, extra_ranks, own_layout, hostile):
         top = tempfile.mkdtemp(prefix="sft-table-")
         BASE = os.path.join(top, "x")
         case(BASE)

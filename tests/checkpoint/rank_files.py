@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""rank_files.py --tool TOOL - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
+"""rank_files.py --tool TOOL [--mindspore] - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
 change), digests recorded in them, the hyper parameters of join --unified, and what reshard -f leaves of an older model.
-Standard library only: crc_num is computed here with zlib, as MindSpore does.
+Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
+that it saved with crc_check, and what it says of ours.
 """
 import argparse
 import json
@@ -188,11 +189,52 @@ def fewer(base):
           and before == sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files))
 
 
+def peer(base):
+    """MindSpore saves, we verify and copy; it loads the copies with its own check on."""
+    import mindspore as ms
+    import numpy as np
+
+    def loads(path):
+        try:
+            return set(ms.load_checkpoint(path, crc_check=True, format="safetensors"))
+        except ValueError as error: # "the crc check has failed"
+            return str(error)
+
+    os.makedirs(base)
+    rng = np.random.default_rng(1)
+    for case in range(12):
+        named = {"layer-%d.é%d" % (i, rng.integers(9)): rng.integers(0, 99, rng.integers(1, 900)).astype(
+            [np.float32, np.int8, np.float16, np.int64][i % 4]) for i in range(int(rng.integers(1, 9)))}
+        path = os.path.join(base, "ms%d" % case)
+        ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in named.items()], path, crc_check=True,
+                           format="safetensors")
+        path += ".safetensors"
+        os.chmod(path, 0o600)
+        r = run("verify", path)
+        check("MindSpore's file %d" % case, r.returncode == 0, r.stderr)
+        out = os.path.join(base, "out.safetensors")
+        first = sorted(named)[0]
+        for what, options, left in (("copy", (), set(named)), ("drop", ("--drop", first), set(named) - {first}),
+                                    ("rename", ("--rename", first + "=zz"), set(named) - {first} | {"zz"})):
+            r = run("cp", "-f", *options, path, out)
+            if what == "drop" and len(named) == 1:
+                check("nothing is left to be copied", r.returncode != 0 or ffi.read_file(out)[0] == {}, r.stderr)
+                continue
+            got = loads(out)
+            check("MindSpore takes the %s %d" % (what, case), r.returncode == 0 and got == left, "%s %s" % (got, r.stderr))
+        flip(path)
+        check("MindSpore finds the flipped bit", "crc check" in loads(path), str(loads(path)))
+        check("and so do we", run("verify", path).returncode == 1)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
-    spaces.TOOL = os.path.abspath(p.parse_args().tool)
-    for group in (crc, digests, unified, fewer):
+    p.add_argument("--mindspore", action="store_true")
+    a = p.parse_args()
+    spaces.TOOL = os.path.abspath(a.tool)
+    os.environ.setdefault("GLOG_v", "4")
+    for group in (crc, digests, unified, fewer) + ((peer,) if a.mindspore else ()):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")
         group(os.path.join(base, "x"))
         shutil.rmtree(base)

@@ -177,7 +177,7 @@ void sft__lset_runs_end(sft__lset_runs *r) {
 
 bool sft__lset_each_rank(const sft_layout_set *set, size_t at, sft__lset_rank_visit visit,
                          void *ctx) {
-    enum { MOST = 1 << 17 };
+    enum { MOST = 4096 }; /* for a sentence */
     size_t seen = 0;
     do {
         const sft_layout *const layout = any_layout(&set->entries[at]);

@@ -8,7 +8,16 @@
 #include "checkpoint/space.h"
 #include <stdlib.h>
 
-#define RECORD "dedupe.json"
+#define RECORD     "dedupe.json"
+#define MOST_RANKS (UINT64_C(1) << 17) /* that are looked through for those without a file */
+#define MOST_GAPS  1024u               /* that are counted, unless all are to be told */
+#define MANY_GAPS  32u                 /* from here on a table of all names is worth its making */
+
+/* Name and length come first: base/strmap.h reads them there. */
+typedef struct known_name {
+    const char *name;
+    size_t len;
+} known_name;
 
 typedef struct promise {
     sft_checkpoint *c;
@@ -16,6 +25,14 @@ typedef struct promise {
     size_t hit;    /* of the parts: where the name before was found */
     bool any_rank; /* of the name at hand: one of its ranks has a file */
     sft__lset_runs runs;
+    const char *last_why; /* of the last name that one mesh has, in the arena */
+    size_t last_mesh;
+    known_name *names; /* of all parts, made when many names are missing */
+    size_t name_room;
+    sft__strmap map;
+    int64_t *by_rank; /* how many meshes have rank i, as differences; MOST_RANKS and one more */
+    int64_t *by_part; /* the same of the parts */
+    bool *mesh_there; /* by mesh: some rank of it has a file */
     sft_error *err;
 } promise;
 
@@ -31,6 +48,7 @@ static bool has_file(const sft_checkpoint *c, uint64_t rank) {
 
 /* ---------------------------------------------------------------- gaps */
 
+/* why: kept as it is where it lies in the arena already. */
 static sft_status add_gap(promise *p, const char *name, size_t len, const char *why) {
     sft_checkpoint *const c = p->c;
     if (!sft__grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps)) {
@@ -39,7 +57,7 @@ static sft_status add_gap(promise *p, const char *name, size_t len, const char *
     sft__space_gap *const gap = &c->gaps[c->gap_count];
     gap->name = sft__arena_copy(&c->arena, name, len);
     gap->len = len;
-    gap->why = sft__arena_copy(&c->arena, why, strlen(why));
+    gap->why = why == p->last_why ? why : sft__arena_copy(&c->arena, why, strlen(why));
     if (gap->name == NULL || gap->why == NULL) {
         return sft__space_nomem(c, len, p->err);
     }
@@ -56,7 +74,12 @@ static void note_rank(void *ctx, uint64_t rank) {
 /* elsewhere: a part that has it and should not, or SIZE_MAX. */
 static sft_status nobody_has(promise *p, size_t at, size_t elsewhere) {
     const sft__lset_entry *const e = &p->set->entries[at];
+    const bool of_mesh = e->next == 0 && e->kind != SFT__LSET_WHOLE && e->kind != SFT__LSET_BOXES &&
+                         elsewhere == SIZE_MAX;
     sft__buf text;
+    if (of_mesh && p->last_why != NULL && p->last_mesh == e->mesh) {
+        return add_gap(p, e->name, e->name_len, p->last_why); /* of the same ranks */
+    }
     memset(&p->runs, 0, sizeof p->runs);
     sft__buf_init(&p->runs.text, p->c->allocator);
     sft__buf_init(&text, p->c->allocator);
@@ -79,6 +102,10 @@ static sft_status nobody_has(promise *p, size_t at, size_t elsewhere) {
     const bool failed = text.failed || p->runs.text.failed;
     const sft_status status =
         failed ? sft__fail_nomem(p->err, text.len) : add_gap(p, e->name, e->name_len, text.data);
+    if (status == SFT_OK && of_mesh) {
+        p->last_why = p->c->gaps[p->c->gap_count - 1].why;
+        p->last_mesh = e->mesh;
+    }
     sft__buf_reset(&p->runs.text);
     sft__buf_reset(&text);
     return status;
@@ -90,9 +117,38 @@ static bool is_never_saved(const sft__lset_entry *e) {
     return e->name_len >= sizeof start - 1 && memcmp(e->name, start, sizeof start - 1) == 0;
 }
 
+/* Every name that some part has. */
+static sft_status know_names(promise *p) {
+    const sft_allocator *const a = p->c->allocator;
+    size_t n = 0;
+    for (size_t i = 0; i < p->c->count; i++) {
+        p->name_room += sft_catalog_count(p->c->parts[i].catalog); /* they lie in memory */
+    }
+    p->names = sft__alloc_array(a, p->name_room + 1, sizeof *p->names);
+    if (p->names == NULL ||
+        !sft__strmap_init(&p->map, p->names, sizeof *p->names, p->name_room + 1, a)) {
+        return sft__fail_nomem(p->err, p->name_room * sizeof *p->names);
+    }
+    for (size_t i = 0; i < p->c->count; i++) {
+        for (size_t k = 0; k < sft_catalog_count(p->c->parts[i].catalog); k++) {
+            const sft_tensor *const t = sft_catalog_at(p->c->parts[i].catalog, k);
+            p->names[n].name = t->name;
+            p->names[n].len = t->name_len;
+            n += sft__strmap_add(&p->map, n) == SFT__STRMAP_NONE;
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status look_for(promise *p, size_t at) {
     const sft__lset_entry *const e = &p->set->entries[at];
     size_t elsewhere = SIZE_MAX;
+    if (p->names == NULL && p->c->gap_count >= MANY_GAPS) {
+        SFT_TRY(know_names(p));
+    }
+    if (p->names != NULL && sft__strmap_find(&p->map, e->name, e->name_len) == SFT__STRMAP_NONE) {
+        return nobody_has(p, at, elsewhere);
+    }
     for (size_t i = 0; i < p->c->count; i++) {
         const size_t part = (p->hit + i) % p->c->count; /* as the name before, most probably */
         const sft_tensor *const t =
@@ -114,35 +170,78 @@ static sft_status check_names(promise *p) {
             continue; /* not the first of its name */
         }
         SFT_TRY(look_for(p, i));
+        if (!p->c->partial && p->c->gap_count >= MOST_GAPS) {
+            break;
+        }
     }
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- ranks */
 
-static uint64_t mesh_rank(const sft__lset_mesh *m, uint64_t device) {
-    return m->mesh.ranks != NULL ? m->mesh.ranks[device] : m->mesh.first_rank + device;
+/* The first part whose rank is at least this. */
+static size_t first_from(const sft_checkpoint *c, uint64_t rank) {
+    size_t low = 0;
+    size_t high = c->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (c->parts[middle].rank < rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
-static bool mesh_has(const sft__lset_mesh *m, uint64_t rank) {
+static void count_range(const promise *p, uint64_t first, uint64_t end) {
+    p->by_rank[first < MOST_RANKS ? first : MOST_RANKS]++;
+    p->by_rank[end < MOST_RANKS ? end : MOST_RANKS]--;
+    p->by_part[first_from(p->c, first)]++;
+    p->by_part[first_from(p->c, end)]--;
+}
+
+/* Ascending parts: the first that is not below tells. */
+static bool mesh_has_file(const promise *p, const sft__lset_mesh *m) {
+    const sft_checkpoint *const c = p->c;
     if (m->mesh.ranks == NULL) {
-        return rank >= m->mesh.first_rank && rank - m->mesh.first_rank < m->devices;
+        const size_t first = first_from(c, m->mesh.first_rank);
+        return first < c->count && c->parts[first].rank - m->mesh.first_rank < m->devices;
     }
     for (uint64_t i = 0; i < m->devices; i++) {
-        if (m->mesh.ranks[i] == rank) {
+        if (has_file(c, m->mesh.ranks[i])) {
             return true;
         }
     }
     return false;
 }
 
-static bool any_mesh_has(const sft_layout_set *set, uint64_t rank) {
-    for (size_t i = 0; i < set->mesh_count; i++) {
-        if (mesh_has(&set->meshes[i], rank)) {
-            return true;
+/* Which ranks and parts are of some mesh: one pass over all meshes, however many there are. */
+static sft_status count_meshes(promise *p) {
+    p->by_rank = sft__alloc_zero(p->c->allocator, (MOST_RANKS + 1) * sizeof *p->by_rank);
+    p->by_part = sft__alloc_zero(p->c->allocator, (p->c->count + 1) * sizeof *p->by_part);
+    p->mesh_there = sft__alloc_zero(p->c->allocator, p->set->mesh_count + 1);
+    if (p->by_rank == NULL || p->by_part == NULL || p->mesh_there == NULL) {
+        return sft__fail_nomem(p->err, (p->c->count + 1) * sizeof *p->by_part);
+    }
+    for (size_t i = 0; i < p->set->mesh_count; i++) {
+        const sft__lset_mesh *const m = &p->set->meshes[i];
+        p->mesh_there[i] = mesh_has_file(p, m);
+        if (m->mesh.ranks == NULL) { /* below 2^64: mesh_done saw to it */
+            count_range(p, m->mesh.first_rank, m->mesh.first_rank + m->devices);
+        }
+        for (uint64_t k = 0; m->mesh.ranks != NULL && k < m->devices; k++) {
+            const uint64_t rank = m->mesh.ranks[k];
+            count_range(p, rank, rank == UINT64_MAX ? rank : rank + 1);
         }
     }
-    return false;
+    for (size_t i = 1; i <= MOST_RANKS; i++) {
+        p->by_rank[i] += p->by_rank[i - 1];
+    }
+    for (size_t i = 1; i <= p->c->count; i++) {
+        p->by_part[i] += p->by_part[i - 1];
+    }
+    return SFT_OK;
 }
 
 /* Ranks of a larger model that lay here before, or of another stage than the strategy is for. */
@@ -161,7 +260,7 @@ static sft_status check_extra(const promise *p) {
         }
     }
     for (size_t i = 0; i < c->count && p->set->mesh_count != 0 && c->count > 1; i++) {
-        if (!any_mesh_has(p->set, c->parts[i].rank)) {
+        if (p->by_part[i] == 0) {
             return sft__fail(p->err, SFT_E_MISMATCH,
                              "rank %llu has a file, and the layout gives nothing to it",
                              (unsigned long long)c->parts[i].rank);
@@ -172,13 +271,12 @@ static sft_status check_extra(const promise *p) {
 
 /* Ranks without a file, as text. Of layouts for very many ranks only the first are looked at. */
 static sft_status note_absent(promise *p) {
-    enum { MOST = 1 << 17 };
-    const uint64_t end = p->set->ranks < MOST ? p->set->ranks : MOST;
+    const uint64_t end = p->set->ranks < MOST_RANKS ? p->set->ranks : MOST_RANKS;
     sft__lset_runs runs;
     memset(&runs, 0, sizeof runs);
     sft__buf_init(&runs.text, p->c->allocator);
     for (uint64_t rank = 0; rank < end; rank++) {
-        if (!has_file(p->c, rank) && any_mesh_has(p->set, rank)) {
+        if (p->by_rank[rank] != 0 && !has_file(p->c, rank)) {
             sft__lset_runs_add(&runs, rank);
         }
     }
@@ -216,10 +314,7 @@ static sft_status check_loose(promise *p, bool recorded) {
     for (size_t i = 0; i < p->set->loose_count; i++) {
         const sft__lset_entry *const e = &p->set->entries[p->set->loose[i]];
         bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
-        const sft__lset_mesh *const m = any ? NULL : &p->set->meshes[e->mesh];
-        for (uint64_t k = 0; !any && k < m->devices; k++) {
-            any = has_file(p->c, mesh_rank(m, k));
-        }
+        any = any || p->mesh_there[e->mesh];
         if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
             return sft__fail(p->err, SFT_E_HOLE,
                              "ranks %s have no file, and what \"%.100s\" of the layout gives them "
@@ -273,16 +368,15 @@ static sft_status check_record(promise *p, bool *recorded) {
 
 /* A layout that fits no rank's names is another model's. */
 static sft_status check_fit(const promise *p) {
-    sft_error why;
-    memset(&why, 0, sizeof why);
     for (size_t i = 0; i < p->c->count; i++) {
-        sft_error *const err = i == 0 ? &why : NULL;
-        const sft_status status = sft_layout_set_fit(p->set, p->c->parts[i].catalog, NULL, err);
-        if (status != SFT_E_MISMATCH) {
-            return status == SFT_OK ? SFT_OK : sft__fail_nomem(p->err, p->set->count);
+        const sft_catalog *const c = p->c->parts[i].catalog;
+        for (size_t k = 0; k < sft_catalog_count(c); k++) {
+            if (sft__lset_entry_of(p->set, sft_catalog_at(c, k), 0) != NULL) {
+                return SFT_OK; /* the first one, most probably */
+            }
         }
     }
-    return sft__fail(p->err, SFT_E_MISMATCH, "%s", why.message);
+    return sft_layout_set_fit(p->set, p->c->parts[0].catalog, NULL, p->err);
 }
 
 static sft_status tell_gaps(const promise *p) {
@@ -293,29 +387,43 @@ static sft_status tell_gaps(const promise *p) {
                                 first->why);
     }
     return sft__fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len,
-                            "%s; %llu more tensor%s missing", first->why, more,
+                            "%s; %s%llu more tensor%s missing", first->why,
+                            p->c->gap_count >= MOST_GAPS ? "at least " : "", more,
                             more == 1 ? " is" : "s are");
+}
+
+static sft_status check(promise *p) {
+    bool recorded = false;
+    if (p->c->kind == SFT_CHECKPOINT_RANKS) {
+        SFT_TRY(count_meshes(p));
+        SFT_TRY(check_extra(p));
+        SFT_TRY(check_fit(p));
+        SFT_TRY(note_absent(p));
+        SFT_TRY(check_record(p, &recorded));
+        if (!p->c->partial) {
+            SFT_TRY(check_loose(p, recorded));
+        }
+    }
+    SFT_TRY(check_names(p));
+    return p->c->gap_count == 0 || p->c->partial ? SFT_OK : tell_gaps(p);
 }
 
 sft_status sft__space_keeps_promise(sft_checkpoint *c, sft_error *err) {
     promise p;
-    bool recorded = false;
+    if (c->layouts == NULL || c->count == 0) {
+        return SFT_OK;
+    }
     memset(&p, 0, sizeof p);
     p.c = c;
     p.set = c->layouts;
     p.err = err;
-    if (c->layouts == NULL || c->count == 0) {
-        return SFT_OK;
+    const sft_status status = check(&p);
+    if (p.map.slots != NULL) {
+        sft__strmap_reset(&p.map);
     }
-    if (c->kind == SFT_CHECKPOINT_RANKS) {
-        SFT_TRY(check_extra(&p));
-        SFT_TRY(check_fit(&p));
-        SFT_TRY(note_absent(&p));
-        SFT_TRY(check_record(&p, &recorded));
-        if (!c->partial) {
-            SFT_TRY(check_loose(&p, recorded));
-        }
-    }
-    SFT_TRY(check_names(&p));
-    return c->gap_count == 0 || c->partial ? SFT_OK : tell_gaps(&p);
+    sft__free(c->allocator, p.names, (p.name_room + 1) * sizeof *p.names);
+    sft__free(c->allocator, p.by_rank, (MOST_RANKS + 1) * sizeof *p.by_rank);
+    sft__free(c->allocator, p.by_part, (c->count + 1) * sizeof *p.by_part);
+    sft__free(c->allocator, p.mesh_there, c->layouts->mesh_count + 1);
+    return status;
 }
