@@ -85,6 +85,12 @@ bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (M
 	    build/python-env/bin/python bench/checkpoint_peers.py --tool build/safetensors -o build/checkpoint_peers.json \
 	    $${MINDSPORE_PYTHON:+--mindspore "$$MINDSPORE_PYTHON"} && exit $$speed
 
+bench-python: ## random rows of the Python package beside safetensors, fresh processes in turns (ROWS, default 200); 1 to 2 hours
+	@scripts/bootstrap.sh bench
+	@scripts/venv.sh
+	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
+	@build/python-env/bin/python bench/python_rows.py --rows $${ROWS:-200} --folder build --out build/python_rows.json
+
 bench-planner: ## how long plans of thousands of ranks take, and what memory
 	@scripts/bootstrap.sh bench
 	@mkdir -p build && $(CONFIGURE)
