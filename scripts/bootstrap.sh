@@ -40,6 +40,8 @@ look_build() {
     if ! command -v pkg-config >/dev/null 2>&1; then lack pkg-config; fi
     need_file libcurl4-openssl-dev /usr/include/*/curl/curl.h /usr/include/curl/curl.h /usr/local/include/curl/curl.h
     need_file zlib1g-dev /usr/include/zlib.h /usr/local/include/zlib.h
+    need_file libbz2-dev /usr/include/bzlib.h /usr/local/include/bzlib.h
+    need_file liblzma-dev /usr/include/lzma.h /usr/local/include/lzma.h
     need_file libcmocka-dev /usr/include/cmocka.h /usr/local/include/cmocka.h
     need_command python3 python3
     if cmake_is_old; then

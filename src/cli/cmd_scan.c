@@ -253,7 +253,7 @@ static void put(scanning *s, const result *r) {
         put_text(s, r);
     }
     if (r->verdict == SFT_SCAN_DANGEROUS ||
-        (r->verdict == SFT_SCAN_UNKNOWN && cli_flag(s->c, "strict"))) {
+        (r->verdict == SFT_SCAN_UNKNOWN && !cli_flag(s->c, "allow-unknown"))) {
         cli_answer(s->c, CLI_NO);
     }
     s->api->report_free(r->report);
@@ -387,7 +387,8 @@ static void run(cli *c) {
 
 static const cli_opt options[] = {
     CLI_OPT_FLAG("sarif", 0, "write SARIF 2.1.0, for code scanning services"),
-    CLI_OPT_FLAG("strict", 0, "exit status 1 also for what is unknown"),
+    CLI_OPT_FLAG("allow-unknown", 0, "exit status 0 also for what is unknown"),
+    CLI_OPT_FLAG("strict", 0, "exit status 1 also for what is unknown (the default now)"),
     CLI_OPT_FLAG("checksums", 0, "compare the checksums of tensor data too (reads all of it)"),
     CLI_OPT_END,
 };
@@ -400,12 +401,17 @@ const cli_command cli_cmd_scan = {
         "Reads each file as a loader would, without executing anything, and says for every name "
         "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
         "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
-        "likewise. Of a URL only what is looked at is fetched. "
+        "likewise. Whatever the file is, it and every member of an archive is walked as a pickle "
+        "from its first byte to where Python would stop, through gzip, zlib, bzip2, xz, zip, tar and the "
+        "strings of pickles. Harmless is only what there is a reason for: a known format in order "
+        "whose names are all vouched for, or bytes that no loader executes; everything else is "
+        "unknown. Of a URL only what is looked at is fetched. "
         "Of a directory every file beneath it is read, hidden ones too, each with a verdict of its "
         "own; links out of it are named and not followed, but for those of Hugging Face's cache. "
         "-v lists the harmless too. Conversion and the other commands read files by the "
         "same code, so nothing looks different to them.\n\n"
-        "The exit status is 1 if a file is dangerous, with --strict also if one is unknown. --json "
+        "The exit status is 1 if a file is dangerous or unknown, with --allow-unknown only if one is "
+        "dangerous. --json "
         "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
         "subject, message, offset, count).",
     .examples = "safetensors scan pytorch_model.bin # before anything else opens it\n"

@@ -586,7 +586,7 @@ def check_case(tool, folder, item, faults, slow):
         got = json.loads(scan.out)["verdict"]
         if verdict not in (ANY, got):
             faults.append("%s: scan says %s, not %s: %s" % (name, got, verdict, scan.out[:300]))
-        if (got == D) != (scan.status == 1):
+        if (got != H) != (scan.status == 1):
             faults.append("%s: %s, but exit status %d" % (name, got, scan.status))
     message = load.err.decode("utf-8", "replace").strip()
     if error is None and load.status != 0:

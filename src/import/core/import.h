@@ -34,10 +34,23 @@ typedef struct sft__import {
     uint64_t total_bytes;           /* of all tensors added: against expand()ed giants */
     uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
     uint64_t tensors;               /* added so far */
+    uint64_t walk_left;             /* of a scan: opcodes that may still be walked */
+    const char *where; /* of a scan: the members that lead to this part, NULL or "": the file itself */
+    uint64_t base;     /* its place in the file, or SFT_NO_OFFSET */
     uint32_t format;
     bool exact_names; /* members of an archive may differ by case alone */
     bool scanning;    /* keep going past whatever does not stop the format's own loader */
+    bool named;       /* a walk has reported the names of pickles: they are not said again */
 } sft__import;
+
+/* ---------------------------------------------------------------- jobs, open.c */
+
+/* Options and limits with their defaults; the job was zeroed. */
+sft_status sft__job_options(sft__import *job, const sft_import_options *options, sft_error *err);
+/* Reads the whole of a source, which is taken over, by the reader of its format (job->format) or, of
+ * safetensors, by the core's; a report is made if the job has none. */
+sft_status sft__job_read(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err);
+void sft__job_reset(sft__import *job);
 
 /* ---------------------------------------------------------------- the table of readers */
 

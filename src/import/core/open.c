@@ -9,14 +9,14 @@
 #include "import/core/import.h"
 #include "import/core/shards.h"
 #include "import/dcp/dcp.h"
+#include "import/scan/scan.h"
 #include "import/tensorflow/tf.h"
 
 enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
 
 /* ---------------------------------------------------------------- options */
 
-static sft_status read_options(sft__import *job, const sft_import_options *options,
-                               sft_error *err) {
+sft_status sft__job_options(sft__import *job, const sft_import_options *options, sft_error *err) {
     sft_import_options *o = &job->options;
     const sft_limits *limits = NULL;
 
@@ -160,7 +160,7 @@ static sft_status refuse(sft__import *job, const sft__probe *p, sft_error *err) 
 
 /* ---------------------------------------------------------------- the job */
 
-static void job_reset(sft__import *job) {
+void sft__job_reset(sft__import *job) {
     sft__arena_free(&job->arena);
     sft_builder_free(job->builder);
     sft__inflater_drop(job->inflater);
@@ -184,7 +184,8 @@ static sft_status job_start(sft__import *job, sft_source *source, sft_error *err
     if (job->inflate_left == 0 && !sft__mul64(sft_source_size(source), 1032, &job->inflate_left)) {
         job->inflate_left = UINT64_MAX;
     }
-    sft_status status = sft__report_create(&job->report, job->allocator, err);
+    sft_status status =
+        job->report != NULL ? SFT_OK : sft__report_create(&job->report, job->allocator, err);
     if (status == SFT_OK) {
         status = sft_builder_create(&job->builder, &o, err);
     }
@@ -222,7 +223,8 @@ static sft_status read_safetensors(sft__import *job, sft_catalog **out, sft_sour
     job->format = SFT_IMPORT_SAFETENSORS;
     job->limits.memory_bytes = 0;
     open_options(job, &o);
-    const sft_status status = sft__report_create(&job->report, job->allocator, err);
+    const sft_status status =
+        job->report != NULL ? SFT_OK : sft__report_create(&job->report, job->allocator, err);
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
@@ -230,8 +232,7 @@ static sft_status read_safetensors(sft__import *job, sft_catalog **out, sft_sour
     return sft_catalog_open_source(out, source, &o, err);
 }
 
-/* Runs a job over a source, which is taken over. */
-static sft_status job_run(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err) {
+sft_status sft__job_read(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err) {
     uint32_t format;
     sft_status status = sft_import_detect(source, &format, err);
 
@@ -247,7 +248,7 @@ static sft_status job_run(sft__import *job, sft_catalog **out, sft_source *sourc
             status = job_read(job, out, err);
         }
     }
-    if (job->report != NULL) {
+    if (job->report != NULL && !job->named) { /* else it is a part's: the file's is known */
         sft__report_format(job->report, job->format);
     }
     return status;
@@ -267,16 +268,16 @@ static sft_status open_source(sft_catalog **out, sft_source *source, const char 
 
     memset(&job, 0, sizeof job);
     job.path = path;
-    sft_status status = read_options(&job, options, err);
+    sft_status status = sft__job_options(&job, options, err);
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
     }
-    status = job_run(&job, out, source, err);
+    status = sft__job_read(&job, out, source, err);
     if (status == SFT_OK) {
         report_out(&job, report);
     }
-    job_reset(&job);
+    sft__job_reset(&job);
     return status;
 }
 
@@ -314,7 +315,7 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
         return sft__fail(err, SFT_E_ARG, "path is NULL");
     }
     memset(&probe, 0, sizeof probe);
-    SFT_TRY(read_options(&probe, options, err));
+    SFT_TRY(sft__job_options(&probe, options, err));
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
@@ -333,7 +334,7 @@ static sft_status located_source(sft_source **out, const char **path, char *foun
     }
     memset(&probe, 0, sizeof probe);
     memset(&why, 0, sizeof why);
-    SFT_TRY(read_options(&probe, options, err));
+    SFT_TRY(sft__job_options(&probe, options, err));
     const sft_import_options *o = &probe.options;
     sft_status there = sft__tf_locate(*path, o, found, &why);
     if (there == SFT_E_NOT_FOUND && sft__dcp_locate(*path, o, found, SFT__TF_PATH)) {
@@ -397,7 +398,7 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
 
     *is = false;
     memset(&job, 0, sizeof job);
-    SFT_TRY(read_options(&job, options, err));
+    SFT_TRY(sft__job_options(&job, options, err));
     if (source == NULL) {
         return sft__folder_open(out, path, is, &job.options, report, err);
     }
@@ -436,46 +437,6 @@ sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import
 
 /* ---------------------------------------------------------------- scanning */
 
-/* What stops a reader is a finding; only the world outside is an error. */
-static bool is_outside(sft_status status) {
-    return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_IO ||
-           status == SFT_E_TRUNCATED || status == SFT_E_CHANGED || status == SFT_E_CANCELLED ||
-           status == SFT_E_INTERNAL || status == SFT_E_STATE || status == SFT_E_HTTP;
-}
-
-static sft_status scan_source(sft_import_report **out, sft_source *source, const char *path,
-                              const sft_import_options *options, sft_error *err) {
-    sft_catalog *catalog = NULL;
-    sft__import job;
-    sft_error e;
-
-    memset(&job, 0, sizeof job);
-    memset(&e, 0, sizeof e);
-    job.path = path;
-    job.scanning = true;
-    sft_status status = read_options(&job, options, &e);
-    if (status != SFT_OK) {
-        sft_source_close(source);
-    } else {
-        status = job_run(&job, &catalog, source, &e);
-        sft_catalog_close(catalog);
-    }
-    if (status != SFT_OK && !is_outside(status) && job.report != NULL) {
-        const bool known = job.format != SFT_IMPORT_UNKNOWN && job.format != SFT_IMPORT_OTHER;
-        const uint32_t verdict = known ? SFT_SCAN_UNKNOWN : SFT_SCAN_HARMLESS;
-        sft__import_find(&job, SFT_FINDING_BROKEN, verdict, e.tensor, strlen(e.tensor), "broken",
-                         e.offset, "%s", e.message);
-        status = SFT_OK;
-    }
-    if (status == SFT_OK) {
-        report_out(&job, out);
-    } else if (err != NULL) {
-        *err = e;
-    }
-    job_reset(&job);
-    return status;
-}
-
 static sft_status scan_out(sft_import_report **out, sft_error *err) {
     if (out == NULL) {
         return sft__fail(err, SFT_E_ARG, "out is NULL");
@@ -494,7 +455,7 @@ sft_status sft_scan_source(sft_import_report **out, sft_source *source,
         sft_source_close(source);
         return status;
     }
-    return scan_source(out, source, NULL, options, err);
+    return sft__scan_file(out, source, NULL, options, err);
 }
 
 sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_options *options,
@@ -504,7 +465,7 @@ sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_
 
     SFT_TRY(scan_out(out, err));
     SFT_TRY(any_source(&source, &path, found, options, err));
-    return scan_source(out, source, path, options, err);
+    return sft__scan_file(out, source, path, options, err);
 }
 
 /* ---------------------------------------------------------------- the table */

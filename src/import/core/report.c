@@ -159,7 +159,13 @@ static void find_list(sft__import *job, const sft_finding *like, size_t subject_
     if (is_known(job->report, &f, subject_len)) {
         return;
     }
-    (void)vsnprintf(raw, sizeof raw, format, args);
+    if (f.offset != SFT_NO_OFFSET) {
+        f.offset = job->base != SFT_NO_OFFSET ? job->base + f.offset : SFT_NO_OFFSET;
+    }
+    const int n = vsnprintf(raw, sizeof raw, format, args);
+    if (job->where != NULL && job->where[0] != '\0' && n >= 0 && (size_t)n < sizeof raw - 8) {
+        (void)snprintf(raw + n, sizeof raw - (size_t)n, " (in %.160s)", job->where);
+    }
     (void)sft_escape(message, sizeof message, raw, strlen(raw));
     f.message = message;
     sft__report_add(job->report, &f, subject_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle/globals.c - see globals.h. The allow-list is the table below; what is not in it is an
- * inert name, and dangerous if it is the standard library's or on the list in globals_std.c. Read
- * first: globals.h.
+ * import/pickle/globals.c - see globals.h. The allow-list is the table below; what is not in it is
+ * an inert name, and dangerous if it is the standard library's or on the list in globals_std.c.
+ * Read first: globals.h.
  */
 #include "import/pickle/globals.h"
 #include "import/pickle/globals_std.h"
@@ -276,7 +276,8 @@ static const sft__global rows[] = {
     {"torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", SFT__G_TENSOR_CLASS, 0},
     {"torchao.dtypes.nf4tensor", "NF4Tensor", SFT__G_TENSOR_CLASS, 0},
     {"torchao.dtypes.affine_quantized_tensor", "AffineQuantizedTensor", SFT__G_TENSOR_CLASS, 0},
-    {"torchao.quantization.quantize_.common.kernel_preference", "KernelPreference", SFT__G_INERT, 0},
+    {"torchao.quantization.quantize_.common.kernel_preference", "KernelPreference", SFT__G_INERT,
+     0},
     {"torchao.quantization.granularity", "PerRow", SFT__G_INERT, 0},
     {"torchao.quantization.granularity", "PerTensor", SFT__G_INERT, 0},
     {"torchao.quantization.granularity", "PerGroup", SFT__G_INERT, 0},
@@ -344,6 +345,12 @@ static const sft__global rows[] = {
     {"numpy.random._mt19937", "MT19937", SFT__G_INERT, 0},
     {"numpy.random._pickle", "__generator_ctor", SFT__G_INERT, 0},
     {"numpy.random._pcg64", "PCG64", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "build_intlist", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "build_doublelist", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "build_boollist", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "build_tensorlist", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "build_tensor_from_id", SFT__G_INERT, 0},
+    {"torch.jit._pickle", "restore_type_tag", SFT__G_INERT, 0},
     {"builtins", "eval", SFT__G_EVAL, 0},
 };
 
@@ -392,15 +399,14 @@ static int compare(const char *bytes, size_t len, const char *text) {
     return order != 0 ? order : len < n ? -1 : len > n;
 }
 
-static bool is_standard(const char *module, size_t len) {
-    const char *dot = memchr(module, '.', len);
-    const size_t top = dot != NULL ? (size_t)(dot - module) : len;
+/* Is the text one of a list in byte order? */
+static bool is_among(const char *const *list, size_t count, const char *text, size_t len) {
     size_t low = 0;
-    size_t high = sft__std_module_count;
+    size_t high = count;
 
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const int order = compare(module, top, sft__std_modules[middle]);
+        const int order = compare(text, len, list[middle]);
         if (order == 0) {
             return true;
         }
@@ -413,17 +419,41 @@ static bool is_standard(const char *module, size_t len) {
     return false;
 }
 
-/* Is a part of a dotted name one of the modules that reach everything? */
+static bool is_standard(const char *module, size_t len) {
+    const char *dot = memchr(module, '.', len);
+    const size_t top = dot != NULL ? (size_t)(dot - module) : len;
+    return is_among(sft__std_modules, sft__std_module_count, module, top);
+}
+
+/* Is a part of a dotted name one of those that reach everything? */
 static bool has_root(const char *text, size_t len) {
     for (size_t at = 0; at <= len;) {
         const char *dot = memchr(text + at, '.', len - at);
         const size_t part = dot != NULL ? (size_t)(dot - text) - at : len - at;
-        for (size_t i = 0; i < sft__root_module_count; i++) {
-            if (is_text(sft__root_modules[i], text + at, part)) {
-                return true;
-            }
+        if (is_among(sft__root_modules, sft__root_module_count, text + at, part)) {
+            return true;
         }
         at += part + 1;
+    }
+    return false;
+}
+
+/* Attributes with two underscores lead from anything to everything. */
+static bool has_hidden(const char *name, size_t len) {
+    for (size_t i = 0; i + 2 < len; i++) {
+        if (name[i] == '_' && name[i + 1] == '_' && (i == 0 || name[i - 1] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A module that the allow-list has names of. */
+static bool is_vouched(const char *module, size_t len) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (is_text(rows[i].module, module, len)) {
+            return true;
+        }
     }
     return false;
 }
@@ -451,14 +481,22 @@ static bool is_listed(const char *module, size_t module_len, const char *name, s
 
 uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t module_len,
                              const char *name, size_t name_len, const char **why) {
+    canonical(&module, &module_len);
+    if (row != NULL && row->known == SFT__G_NP_NDARRAY && strcmp(row->name, "memmap") == 0) {
+        *why = "opens, makes and overwrites files if it is called";
+        return SFT_SCAN_UNKNOWN;
+    }
     if (row != NULL && row->known != SFT__G_EVAL) {
         *why = row->known == SFT__G_INERT ? "plain data of a class that runs nothing"
                                           : "known and needed to describe tensors";
         return SFT_SCAN_HARMLESS;
     }
-    canonical(&module, &module_len);
     if (has_root(module, module_len) || has_root(name, name_len)) {
         *why = "reaches the operating system or the interpreter: can run anything";
+        return SFT_SCAN_DANGEROUS;
+    }
+    if (has_hidden(name, name_len)) {
+        *why = "reaches into the interpreter through an attribute of its own";
         return SFT_SCAN_DANGEROUS;
     }
     if (is_listed(module, module_len, name, name_len)) {
@@ -471,7 +509,7 @@ uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t 
     }
     if (memchr(name, '.', name_len) != NULL) {
         *why = "a dotted name reaches through a module's attributes";
-        return SFT_SCAN_UNKNOWN;
+        return is_vouched(module, module_len) ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN;
     }
     *why = "a class or function that nobody vouches for";
     return SFT_SCAN_UNKNOWN;

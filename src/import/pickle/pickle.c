@@ -33,6 +33,9 @@ static sft_status push_global(sft__machine *m, const char *module, size_t module
     n->a = (uint32_t)module_len;
     n->known = row != NULL ? row->known : SFT__G_UNKNOWN;
     n->b = row != NULL ? row->argument : 0;
+    if (m->job->named && m->job->format != SFT_IMPORT_TORCH_TAR) {
+        return SFT_OK; /* of a tar only this code sees all */
+    }
     const uint32_t verdict =
         sft__global_verdict(row, text, module_len, text + module_len + 1, name_len, &why);
     sft__import_find(m->job, SFT_FINDING_GLOBAL, verdict, text, n->count, "global", m->opcode_at,

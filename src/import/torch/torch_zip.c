@@ -22,11 +22,6 @@ static bool probe(const sft__probe *p) {
     return sft__zip_probe(p);
 }
 
-static bool ends_with(const sft__zip_entry *e, const char *end) {
-    const size_t n = strlen(end);
-    return e->name_len >= n && memcmp(e->name + e->name_len - n, end, n) == 0;
-}
-
 /* The member FOLDER/name. */
 static const sft__zip_entry *member(const archive *a, const char *name, size_t name_len) {
     char path[2 * SMALL_MAX];
@@ -63,7 +58,7 @@ static sft_status find_folder(archive *a, sft__import *job, sft_error *err) {
     }
     a->folder = first->name;
     a->folder_len = (size_t)(slash - first->name) + 1;
-    for (size_t i = 0; i < a->zip.count; i++) {
+    for (size_t i = 0; i < a->zip.count && member_text(a, "data.pkl") != NULL; i++) {
         const sft__zip_entry *e = &a->zip.entries[i];
         if (e->name_len < a->folder_len || memcmp(e->name, a->folder, a->folder_len) != 0) {
             SFT_TRY(sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, e->name,
@@ -219,28 +214,6 @@ static sft_status run_member(sft__pickle *p, sft__import *job, const sft__zip_en
     return SFT_OK;
 }
 
-/* A scan looks into every pickle of the archive, whatever folder it is in. */
-static void scan_others(const archive *a, sft__import *job, const sft__zip_entry *main_one) {
-    for (size_t i = 0; i < a->zip.count; i++) {
-        const sft__zip_entry *e = &a->zip.entries[i];
-        sft__pickle p;
-        sft_error why;
-        memset(&why, 0, sizeof why);
-        if (e == main_one || !(ends_with(e, ".pkl") || ends_with(e, ".pickle"))) {
-            continue;
-        }
-        memset(&p, 0, sizeof p);
-        p.job = job;
-        const sft__arena before = job->arena; /* nothing of it stays but findings */
-        if (run_member(&p, job, e, &why) != SFT_OK) {
-            sft__import_find(job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                             "broken", why.offset, "%s", why.message);
-        }
-        sft__pickle_reset(&p);
-        sft__arena_rewind(&job->arena, &before);
-    }
-}
-
 /* torch.serialization.set_crc32_options(False): every member stored, every CRC 0. PyTorch never
  * compares them. */
 static void allow_no_crc(const archive *a, sft__import *job) {
@@ -268,9 +241,6 @@ static sft_status read_archive(archive *a, sft__import *job, sft__torch *t, sft_
     const sft__zip_entry *data = member_text(a, "data.pkl");
     if (data != NULL) {
         allow_no_crc(a, job);
-    }
-    if (job->scanning) {
-        scan_others(a, job, data);
     }
     if (data == NULL) {
         return sft__fail_at(err, SFT_E_FORMAT, 0,

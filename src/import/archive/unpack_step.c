@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/archive/unpack_step.c - zlib, and where they were there when this was built
+ * (SFT_HAVE_BZIP2, SFT_HAVE_LZMA) libbz2 and liblzma, behind one function. Read first:
+ * unpack_step.h.
+ */
+#include "import/archive/unpack_step.h"
+#include <zlib.h>
+#if SFT_HAVE_BZIP2
+#include <bzlib.h>
+#endif
+#if SFT_HAVE_LZMA
+#include <lzma.h>
+#endif
+
+/* xz -9 asks for 65 MiB; a stream that needs more is not looked into. */
+#define LZMA_MEMORY (UINT64_C(80) << 20)
+
+struct sft__stepper {
+    const sft_allocator *allocator;
+    sft__pack pack;
+    bool started;
+    z_stream z;
+#if SFT_HAVE_BZIP2
+    bz_stream b;
+#endif
+#if SFT_HAVE_LZMA
+    lzma_stream l;
+#endif
+};
+
+bool sft__pack_is_read(sft__pack pack) {
+    switch (pack) {
+    case SFT__PACK_GZIP:
+    case SFT__PACK_ZLIB:
+    case SFT__PACK_DEFLATE:
+        return true;
+#if SFT_HAVE_BZIP2
+    case SFT__PACK_BZIP2:
+        return true;
+#endif
+#if SFT_HAVE_LZMA
+    case SFT__PACK_LZMA:
+        return true;
+#endif
+    default:
+        return false;
+    }
+}
+
+static void step_stop(sft__stepper *s) {
+    if (!s->started) {
+        return;
+    }
+    s->started = false;
+#if SFT_HAVE_BZIP2
+    if (s->pack == SFT__PACK_BZIP2) {
+        (void)BZ2_bzDecompressEnd(&s->b);
+        return;
+    }
+#endif
+#if SFT_HAVE_LZMA
+    if (s->pack == SFT__PACK_LZMA) {
+        lzma_end(&s->l);
+        return;
+    }
+#endif
+    (void)inflateEnd(&s->z);
+}
+
+bool sft__step_restart(sft__stepper *s) {
+#if SFT_HAVE_BZIP2
+    if (s->pack == SFT__PACK_BZIP2) {
+        step_stop(s);
+        memset(&s->b, 0, sizeof s->b);
+        s->started = BZ2_bzDecompressInit(&s->b, 0, 0) == BZ_OK;
+        return s->started;
+    }
+#endif
+#if SFT_HAVE_LZMA
+    if (s->pack == SFT__PACK_LZMA) {
+        const lzma_stream fresh = LZMA_STREAM_INIT;
+        step_stop(s);
+        s->l = fresh;
+        s->started = lzma_auto_decoder(&s->l, LZMA_MEMORY, LZMA_IGNORE_CHECK) == LZMA_OK;
+        return s->started;
+    }
+#endif
+    if (s->started) {
+        return inflateReset(&s->z) == Z_OK;
+    }
+    s->started = inflateInit2(&s->z, s->pack == SFT__PACK_ZLIB ? MAX_WBITS : -MAX_WBITS) == Z_OK;
+    return s->started;
+}
+
+sft__stepper *sft__step_create(sft__pack pack, const sft_allocator *allocator) {
+    sft__stepper *s = sft__alloc_zero(allocator, sizeof *s);
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->allocator = allocator;
+    s->pack = pack;
+    if (!sft__step_restart(s)) {
+        sft__step_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void sft__step_free(sft__stepper *s) {
+    if (s != NULL) {
+        step_stop(s);
+        sft__free(s->allocator, s, sizeof *s);
+    }
+}
+
+#if SFT_HAVE_BZIP2
+static sft__step_result step_bzip2(bz_stream *b, const uint8_t *in, size_t *used, uint8_t *out,
+                                   size_t *got) {
+    union {
+        const uint8_t *from;
+        char *to;
+    } cast = {in}; /* libbz2 never writes there */
+
+    b->next_in = cast.to;
+    b->avail_in = (unsigned)*used;
+    b->next_out = (char *)out;
+    b->avail_out = (unsigned)*got;
+    const int result = BZ2_bzDecompress(b);
+    *used -= b->avail_in;
+    *got -= b->avail_out;
+    return result == BZ_STREAM_END  ? SFT__STEP_END
+           : result == BZ_OK        ? SFT__STEP_GO
+           : result == BZ_MEM_ERROR ? SFT__STEP_NOMEM
+                                    : SFT__STEP_BAD;
+}
+#endif
+
+#if SFT_HAVE_LZMA
+static sft__step_result step_lzma(lzma_stream *l, const uint8_t *in, size_t *used, uint8_t *out,
+                                  size_t *got, bool last) {
+    l->next_in = in;
+    l->avail_in = *used;
+    l->next_out = out;
+    l->avail_out = *got;
+    const lzma_ret result = lzma_code(l, last && *used == 0 ? LZMA_FINISH : LZMA_RUN);
+    *used -= l->avail_in;
+    *got -= l->avail_out;
+    return result == LZMA_STREAM_END                       ? SFT__STEP_END
+           : result == LZMA_OK || result == LZMA_BUF_ERROR ? SFT__STEP_GO
+           : result == LZMA_MEM_ERROR                      ? SFT__STEP_NOMEM
+                                                           : SFT__STEP_BAD;
+}
+#endif
+
+sft__step_result sft__step(sft__stepper *s, const uint8_t *in, size_t in_len, size_t *used,
+                           uint8_t *out, size_t room, size_t *got, bool last) {
+    union {
+        const uint8_t *from;
+        Bytef *to;
+    } cast = {in}; /* zlib never writes there */
+
+    *used = in_len;
+    *got = room;
+#if SFT_HAVE_BZIP2
+    if (s->pack == SFT__PACK_BZIP2) {
+        return step_bzip2(&s->b, in, used, out, got);
+    }
+#endif
+#if SFT_HAVE_LZMA
+    if (s->pack == SFT__PACK_LZMA) {
+        return step_lzma(&s->l, in, used, out, got, last);
+    }
+#endif
+    (void)last;
+    s->z.next_in = cast.to;
+    s->z.avail_in = (uInt)in_len;
+    s->z.next_out = out;
+    s->z.avail_out = (uInt)room;
+    const int result = inflate(&s->z, Z_NO_FLUSH);
+    *used -= s->z.avail_in;
+    *got -= s->z.avail_out;
+    return result == Z_STREAM_END                    ? SFT__STEP_END
+           : result == Z_OK || result == Z_BUF_ERROR ? SFT__STEP_GO
+           : result == Z_MEM_ERROR                   ? SFT__STEP_NOMEM
+                                                     : SFT__STEP_BAD;
+}

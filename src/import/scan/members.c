@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/members.c - see members.h. Source: APPNOTE.TXT 6.3, Lib/zipfile.py (_EndRecData,
+ * _RealGetContents), POSIX ustar, Lib/tarfile.py.
+ */
+#include "import/scan/members.h"
+#include "base/checked.h"
+#include <stdio.h>
+
+enum {
+    END_BYTES = 22,
+    END64_BYTES = 56,
+    LOCATOR_BYTES = 20,
+    ENTRY_BYTES = 46,
+    LOCAL_BYTES = 30,
+    TAIL = 65536 + END_BYTES,
+    BLOCK = 512
+};
+#define SIG_END     0x06054b50u
+#define SIG_END64   0x06064b50u
+#define SIG_LOCATOR 0x07064b50u
+#define SIG_ENTRY   0x02014b50u
+#define SIG_LOCAL   0x04034b50u
+
+/* ---------------------------------------------------------------- zip */
+
+typedef struct zip_end {
+    uint64_t at;    /* the first of the end records */
+    uint64_t begin; /* of the archive: what its offsets are counted from */
+    uint64_t directory;
+} zip_end;
+
+/* What the end record at `at` says, if a directory can lie where it says. */
+static bool end_understood(const sft_source *source, uint64_t from, uint64_t at, const uint8_t *end,
+                           zip_end *e, sft_status *status, sft_error *err) {
+    uint64_t bytes = sft__load_le32(end + 12);
+    uint64_t directory = sft__load_le32(end + 16);
+    uint8_t locator[LOCATOR_BYTES];
+    uint8_t record[END64_BYTES];
+
+    e->at = at;
+    if (at - from >= LOCATOR_BYTES + END64_BYTES) {
+        *status = sft_source_read(source, at - LOCATOR_BYTES, locator, sizeof locator, err);
+        if (*status == SFT_OK && sft__load_le32(locator) == SIG_LOCATOR) {
+            const uint64_t at64 = at - LOCATOR_BYTES - END64_BYTES;
+            *status = sft_source_read(source, at64, record, sizeof record, err);
+            if (*status == SFT_OK && sft__load_le32(record) == SIG_END64) {
+                bytes = sft__load_le64(record + 40);
+                directory = sft__load_le64(record + 48);
+                e->at = at64;
+            }
+        }
+        if (*status != SFT_OK) {
+            return false;
+        }
+    }
+    if (bytes > e->at - from) {
+        return false;
+    }
+    e->directory = e->at - bytes;
+    if (directory > e->directory - from) {
+        return false;
+    }
+    e->begin = e->directory - directory;
+    return true;
+}
+
+/* The last end record of the part, with or without a comment behind it. */
+static sft_status end_find(const sft__scan_part *part, bool search, zip_end *e, bool *found,
+                           const sft_allocator *a, sft_error *err) {
+    const size_t most = search ? TAIL : END_BYTES;
+    const size_t len = part->size < most ? (size_t)part->size : most;
+    const uint64_t base = part->offset + part->size - len;
+    sft_status status = SFT_OK;
+
+    *found = false;
+    if (len < END_BYTES) {
+        return SFT_OK;
+    }
+    uint8_t *tail = sft__alloc(a, len);
+    if (tail == NULL) {
+        return sft__fail_nomem(err, len);
+    }
+    status = sft_source_read(part->source, base, tail, len, err);
+    for (size_t i = len - END_BYTES + 1; i-- > 0 && status == SFT_OK && !*found;) {
+        *found = sft__load_le32(tail + i) == SIG_END &&
+                 end_understood(part->source, part->offset, base + i, tail + i, e, &status, err);
+    }
+    sft__free(a, tail, len);
+    return status;
+}
+
+/* The sizes and the place of an entry, where 32 bits are not enough. */
+static void entry64(const uint8_t *extra, size_t len, uint64_t value[3]) {
+    for (size_t at = 0; at + 4 <= len;) {
+        const size_t size = sft__load_le16(extra + at + 2);
+        if (size > len - at - 4) {
+            return;
+        }
+        if (sft__load_le16(extra + at) == 1) {
+            size_t k = at + 4;
+            for (size_t i = 0; i < 3; i++) {
+                if (value[i] == 0xffffffffu && k + 8 <= at + 4 + size) {
+                    value[i] = sft__load_le64(extra + k);
+                    k += 8;
+                }
+            }
+            return;
+        }
+        at += 4 + size;
+    }
+}
+
+static sft_status zip_place(sft__members *m, uint64_t header, sft__member *member, bool *there,
+                            sft_error *err) {
+    uint8_t h[LOCAL_BYTES];
+    uint64_t at;
+
+    *there = sft__add64(m->shift, header, &at) && at <= m->end && m->end - at >= LOCAL_BYTES;
+    if (!*there) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_read(m->source, at, h, sizeof h, err));
+    const uint64_t begin = at + LOCAL_BYTES + sft__load_le16(h + 26) + sft__load_le16(h + 28);
+    *there = sft__load_le32(h) == SIG_LOCAL && begin <= m->end;
+    member->offset = begin;
+    member->size = *there && member->size > m->end - begin ? m->end - begin : member->size;
+    return SFT_OK;
+}
+
+static void member_name(sft__member *member, const uint8_t *name, size_t len) {
+    const size_t n = len < SFT__MEMBER_NAME ? len : SFT__MEMBER_NAME - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        member->name[i] = (char)(name[i] != 0 ? name[i] : '?');
+    }
+    member->name[n] = '\0';
+    member->directory = len != 0 && name[len - 1] == '/';
+}
+
+static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+    uint8_t h[ENTRY_BYTES + 2048];
+    bool there = false;
+
+    while (!there) {
+        const uint64_t left = m->stop - m->at;
+        const size_t n = left < sizeof h ? (size_t)left : sizeof h;
+        *more = n >= ENTRY_BYTES;
+        m->whole = left == 0;
+        if (!*more) {
+            return SFT_OK;
+        }
+        SFT_TRY(sft_source_read(m->source, m->at, h, n, err));
+        const size_t name_len = sft__load_le16(h + 28);
+        const size_t extra_len = sft__load_le16(h + 30);
+        const uint64_t used = ENTRY_BYTES + name_len + extra_len + sft__load_le16(h + 32);
+        *more = sft__load_le32(h) == SIG_ENTRY && used <= left;
+        if (!*more) {
+            return SFT_OK;
+        }
+        uint64_t value[3] = {sft__load_le32(h + 24), sft__load_le32(h + 20),
+                             sft__load_le32(h + 42)};
+        const size_t have = n - ENTRY_BYTES;
+        if (name_len < have) {
+            const size_t rest = have - name_len;
+            entry64(h + ENTRY_BYTES + name_len, extra_len < rest ? extra_len : rest, value);
+        }
+        memset(member, 0, sizeof *member);
+        member_name(member, h + ENTRY_BYTES, name_len < have ? name_len : have);
+        member->plain = value[0];
+        member->size = value[1];
+        member->method = sft__load_le16(h + 10);
+        member->encrypted = (sft__load_le16(h + 8) & 0x2041) != 0;
+        m->at += used;
+        SFT_TRY(zip_place(m, value[2], member, &there, err));
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- zips one behind the other */
+
+/* The archive that ends at `end`: where it begins, which is no end of another unless *found. */
+static sft_status chain_step(const sft__members *m, uint64_t end, uint64_t *begin, bool *found,
+                             sft_error *err) {
+    uint8_t record[END_BYTES];
+    sft_status status = SFT_OK;
+    zip_end e;
+
+    *found = false;
+    if (end - m->offset < END_BYTES) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_read(m->source, end - END_BYTES, record, sizeof record, err));
+    if (sft__load_le32(record) != SIG_END || sft__load_le16(record + 20) != 0 ||
+        !end_understood(m->source, m->offset, end - END_BYTES, record, &e, &status, err)) {
+        return status;
+    }
+    *begin = e.begin;
+    SFT_TRY(sft_source_read(m->source, e.begin, record, 4, err));
+    *found = sft__load_le32(record) == SIG_LOCAL;
+    return SFT_OK;
+}
+
+static sft_status chain_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+    uint64_t begin;
+
+    m->whole = m->at == m->offset;
+    *more = !m->whole;
+    if (!*more) {
+        return SFT_OK;
+    }
+    SFT_TRY(chain_step(m, m->at, &begin, more, err));
+    if (*more) {
+        memset(member, 0, sizeof *member);
+        member->offset = begin;
+        member->size = m->at - begin;
+        member->plain = member->size;
+        (void)snprintf(member->name, sizeof member->name, "@%llu", (unsigned long long)begin);
+        m->at = begin;
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- tar */
+
+/* A number of a tar header: octal text, or the binary of GNU. */
+static bool tar_number(const uint8_t *p, size_t len, uint64_t *value) {
+    size_t i = 0;
+
+    *value = 0;
+    if ((p[0] & 0x80) != 0) {
+        for (i = 1; i < len; i++) {
+            if (*value >> 55 != 0) {
+                return false;
+            }
+            *value = *value << 8 | p[i];
+        }
+        return true;
+    }
+    while (i < len && p[i] == ' ') {
+        i++;
+    }
+    for (; i < len && p[i] >= '0' && p[i] <= '7'; i++) {
+        *value = *value << 3 | (uint64_t)(p[i] - '0');
+    }
+    return i == len || p[i] == ' ' || p[i] == '\0';
+}
+
+/* The sum of the bytes, those of its own field as spaces. */
+static bool is_tar_header(const uint8_t *h) {
+    uint64_t said;
+    uint64_t sum = 8 * ' ';
+
+    for (size_t i = 0; i < BLOCK; i++) {
+        sum += i < 148 || i >= 156 ? h[i] : 0;
+    }
+    return h[0] != 0 && tar_number(h + 148, 8, &said) && said == sum;
+}
+
+static bool is_zero(const uint8_t *h) {
+    for (size_t i = 0; i < BLOCK; i++) {
+        if (h[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sft_status tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+    uint8_t h[BLOCK];
+    uint64_t size;
+
+    *more = m->end - m->at >= BLOCK;
+    m->whole = m->at == m->end;
+    if (!*more) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_read(m->source, m->at, h, sizeof h, err));
+    if (!is_tar_header(h) || !tar_number(h + 124, 12, &size)) {
+        *more = false;
+        m->whole = is_zero(h);
+        return SFT_OK;
+    }
+    memset(member, 0, sizeof *member);
+    const uint8_t *end = memchr(h, 0, 100);
+    member_name(member, h, end != NULL ? (size_t)(end - h) : 100);
+    const uint8_t type = h[156];
+    member->directory = member->directory || type == '5';
+    member->link = type == '1' || type == '2';
+    member->offset = m->at + BLOCK;
+    const uint64_t left = m->end - member->offset;
+    member->size = member->directory || member->link ? 0 : size < left ? size : left;
+    member->plain = member->size;
+    const uint64_t padded = (member->size + BLOCK - 1) / BLOCK * BLOCK;
+    m->at = member->offset + (padded < left ? padded : left);
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- which it is */
+
+static sft_status zip_open(sft__members *m, const sft__scan_part *part, bool begins,
+                           sft_error *err) {
+    bool found;
+    zip_end e;
+
+    SFT_TRY(end_find(part, begins, &e, &found, sft__allocator(NULL), err));
+    if (!found) {
+        return SFT_OK;
+    }
+    m->kind = SFT__MEMBERS_ZIP;
+    m->at = e.directory;
+    m->stop = e.at;
+    m->shift = e.begin;
+    if (!begins || e.begin == part->offset) {
+        return SFT_OK;
+    }
+    /* something before the archive: other archives? */
+    uint64_t begin = m->end;
+    bool step = true;
+    while (step && begin != m->offset) {
+        const uint64_t end = begin;
+        SFT_TRY(chain_step(m, end, &begin, &step, err));
+    }
+    if (step) {
+        m->kind = SFT__MEMBERS_CHAIN;
+        m->at = m->end;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__members_open(sft__members *m, const sft__scan_part *part, sft_error *err) {
+    uint8_t head[BLOCK];
+
+    memset(m, 0, sizeof *m);
+    m->source = part->source;
+    m->offset = part->offset;
+    m->end = part->offset + part->size;
+    m->at = m->offset;
+    if (part->size < END_BYTES) {
+        return SFT_OK;
+    }
+    memset(head, 0, sizeof head);
+    SFT_TRY(sft_source_read(part->source, part->offset, head,
+                            part->size < sizeof head ? (size_t)part->size : sizeof head, err));
+    SFT_TRY(zip_open(m, part, sft__load_le32(head) == SIG_LOCAL, err));
+    if (m->kind == SFT__MEMBERS_NONE && part->size >= BLOCK && is_tar_header(head)) {
+        m->kind = SFT__MEMBERS_TAR;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+    return m->kind == SFT__MEMBERS_ZIP   ? zip_next(m, member, more, err)
+           : m->kind == SFT__MEMBERS_TAR ? tar_next(m, member, more, err)
+                                         : chain_next(m, member, more, err);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk.h - inside the walker: a pickle machine without objects. A value is a kind and
+ * at most a number; the text of short strings is kept, for they can become names. It does all that
+ * CPython's two unpicklers do before they fail: where they differ it goes on if either does, so
+ * that what they look up is always looked at here. Differences that lead to other bytes (what C
+ * drops at the end of a frame, one memo for several pickles, the raw arrays of joblib) are walks of
+ * their own: WALK_*. Source: CPython Modules/_pickle.c and Lib/pickle.py, 3.8 to 3.14. Read first:
+ * scan.h.
+ */
+#ifndef SFT_IMPORT_WALK_H
+#define SFT_IMPORT_WALK_H
+
+#include "import/scan/scan.h"
+
+enum { WALK_WINDOW = 65536, WALK_TEXT = 512 };
+
+/* The ways to walk a part again. */
+enum {
+    WALK_DROP = 1,   /* C, from a file without peek: what an operand needs beyond its frame is read
+                        behind it, the rest of the frame is dropped */
+    WALK_KEEP = 2,   /* one Unpickler, load() again: the memo stays */
+    WALK_JOBLIB = 4, /* the raw bytes of arrays follow their descriptions */
+    WALK_WAYS = 8
+};
+
+/* A window over the part. Behind its end, or where the source is damaged, nothing follows. */
+typedef struct walk_in {
+    const sft_source *source;
+    uint8_t *window;
+    uint64_t base; /* offset of window[0] */
+    size_t len;
+    size_t pos;
+    uint64_t end;
+    uint64_t frame;    /* where the frame ends, 0: none */
+    sft_status status; /* of the world outside */
+    sft_error *err;
+    bool drop;    /* WALK_DROP */
+    bool crossed; /* something reached over the end of a frame */
+} walk_in;
+
+static inline uint64_t walk_tell(const walk_in *in) {
+    return in->base + in->pos;
+}
+void sft__walk_seek(walk_in *in, uint64_t at);
+/* n bytes (at most WALK_WINDOW) that stay until the next call, and behind them; NULL: there are not
+ * so many. */
+const uint8_t *sft__walk_take(walk_in *in, size_t n);
+/* Skips n bytes; false: the part ends before, and the input is at its end. */
+bool sft__walk_skip(walk_in *in, uint64_t n);
+/* The bytes of a literal, skipped; the first of them, at most WALK_WINDOW, in *head (NULL: cut
+ * short).
+ */
+bool sft__walk_literal(walk_in *in, uint64_t n, bool text, const uint8_t **head, size_t *head_len,
+                       uint64_t *at);
+/* A line; len without its '\n', of long lines the first WALK_WINDOW bytes, *all the whole length.
+ * *whole: false where the part ends before a '\n'. NULL: there is nothing. */
+const uint8_t *sft__walk_line(walk_in *in, size_t *len, uint64_t *all, bool *whole);
+
+/* ---------------------------------------------------------------- values */
+
+typedef uint32_t walk_value; /* kind in the upper 5 bits, a number below */
+enum walk_kind {
+    V_ANY = 0, /* what a call, a persistent id or a buffer gave: could be anything */
+    V_CLASS,   /* what a lookup gave: WALK_ROLE_* */
+    V_NONE,
+    V_INT,    /* WALK_JOBLIB: index of its number + 1, or 0 */
+    V_SCALAR, /* another number or truth value */
+    V_STR,    /* index of the text; 0: forgotten */
+    V_BYTES,
+    V_BYTEARRAY,
+    V_LIST,
+    V_DICT,
+    V_SET,
+    V_FROZENSET,
+    V_TUPLE,   /* WALK_JOBLIB: index of the note about it + 1, or 0 */
+    V_DTYPE,   /* WALK_JOBLIB: a numpy.dtype: index of the note + 1 */
+    V_WRAPPER, /* WALK_JOBLIB: a NumpyArrayWrapper before its BUILD */
+    V_KINDS
+};
+enum { WALK_SHIFT = 27 };
+#define WALK_NUMBERS ((1u << WALK_SHIFT) - 1)
+enum { WALK_ROLE_NONE, WALK_ROLE_DTYPE, WALK_ROLE_WRAPPER };
+
+static inline walk_value walk_make(unsigned kind, uint32_t number) {
+    return (walk_value)(kind << WALK_SHIFT) | number;
+}
+static inline unsigned walk_kind(walk_value v) {
+    return v >> WALK_SHIFT;
+}
+static inline uint32_t walk_number(walk_value v) {
+    return v & WALK_NUMBERS;
+}
+/* Could it be called, or have any attribute? */
+static inline bool walk_opaque(walk_value v) {
+    return walk_kind(v) <= V_CLASS || walk_kind(v) >= V_DTYPE;
+}
+
+typedef struct walk_values {
+    walk_value *at;
+    size_t count;
+    size_t room;
+} walk_values;
+
+/* Numbers to values: an array as far as they are close together, a table of hashes for the rest. */
+typedef struct walk_slot {
+    uint64_t key;
+    uint32_t value; /* + 1; 0: free */
+    uint32_t reserved;
+} walk_slot;
+typedef struct walk_table {
+    walk_slot *slots;
+    size_t room; /* a power of two, or 0 */
+    size_t used; /* of the slots, those in use now: a power of two */
+    size_t count;
+} walk_table;
+typedef struct walk_memo {
+    uint64_t *dense; /* epoch in the upper half, value + 1 in the lower */
+    size_t room;
+    uint32_t epoch;
+    uint64_t count; /* set */
+    walk_table sparse;
+    bool lost; /* more than there is room for: what is not found may have been there */
+} walk_memo;
+
+typedef struct walk_text {
+    uint32_t at; /* in the pool */
+    uint16_t len;
+    uint16_t cut; /* 1: only the beginning */
+} walk_text;
+
+/* What WALK_JOBLIB knows of the dict that is being filled. */
+typedef struct walk_array {
+    uint64_t elements;
+    uint64_t item;   /* bytes; UINT64_MAX: objects, that are a pickle */
+    uint64_t padded; /* 1: a byte tells how much padding follows */
+    bool has_shape;
+    bool has_type;
+} walk_array;
+
+/* A finding that waits for the end of its pickle. */
+enum { WALK_PENDING = 64 };
+typedef struct walk_pending {
+    uint32_t kind;
+    uint32_t verdict;
+    const char *rule;
+    const char *why;
+    uint64_t offset;
+    size_t len;
+    char subject[2 * WALK_TEXT + 2];
+} walk_pending;
+
+/* A name and its verdict. */
+enum { WALK_JUDGED = 64 };
+typedef struct walk_judged {
+    size_t module_len;
+    size_t name_len;
+    uint32_t verdict;
+    const char *why;
+    char text[2 * WALK_TEXT];
+} walk_judged;
+
+/* A literal that may be a pickle itself: bytes of the source, or decoded ones, which are owned. */
+typedef struct walk_nested {
+    const sft_source *source;
+    uint8_t *decoded;
+    uint64_t offset;
+    uint64_t size;
+    uint32_t depth;
+    uint32_t reserved;
+} walk_nested;
+
+typedef struct walk {
+    sft__import *job;
+    const sft__scan_part *part;
+    walk_in in;
+    walk_values stack;
+    walk_values marks; /* heights of the stack */
+    walk_memo memo;
+    walk_text *texts;
+    size_t text_count;
+    size_t text_room;
+    char *pool;
+    size_t pool_len;
+    size_t pool_room;
+    uint64_t *numbers; /* WALK_JOBLIB */
+    size_t number_count;
+    size_t number_room;
+    walk_array array;
+    walk_table seen;  /* where pickles began */
+    uint64_t *starts; /* where more may begin: the ends of frames */
+    size_t start_count;
+    size_t start_room;
+    walk_pending *pending; /* names that count only if the pickle ends in order */
+    size_t pending_count;
+    walk_judged *judged; /* WALK_JUDGED of them, or NULL */
+    walk_nested *nested; /* literals to be walked */
+    size_t nested_count;
+    size_t nested_room;
+    uint64_t decoded_bytes;
+    uint64_t opcode_at;
+    uint64_t complete_to; /* pickles in order up to here, from the first byte on */
+    uint32_t pickles;     /* that ended with a STOP */
+    uint32_t names;
+    uint32_t ways;   /* this walk's */
+    uint32_t wanted; /* ways that would lead elsewhere */
+    uint8_t opcode;  /* the one at hand */
+    bool marked;     /* this pickle began with PROTO 2 or more */
+    bool reread;     /* the memo was read or MEMOIZE used in this pickle */
+    bool limited;    /* something was too large to be followed */
+    bool inner;      /* WALK_JOBLIB: in the pickle of an array of objects */
+    size_t inner_base;
+    walk_memo outer;
+} walk;
+
+typedef enum walk_step { WALK_GO = 0, WALK_STOP, WALK_FAIL } walk_step;
+
+/* ---------------------------------------------------------------- values, walk_values.c */
+
+bool sft__walk_push(walk *w, walk_value v);
+size_t sft__walk_floor(const walk *w);
+bool sft__walk_pop(walk *w, walk_value *v);
+bool sft__walk_top(walk *w, walk_value **v);
+bool sft__walk_mark(walk *w, size_t *first); /* pops it */
+void sft__walk_memo_put(walk *w, uint64_t key, walk_value v);
+bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v);
+void sft__walk_memo_clear(walk_memo *m);
+void sft__walk_memo_reset(walk_memo *m, const sft_allocator *a);
+bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
+                         size_t most);
+void sft__walk_table_clear(walk_table *t);
+const walk_slot *sft__walk_table_find(const walk_table *t, uint64_t key);
+/* A string of these bytes of UTF-8; more are cut. */
+walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut);
+
+/* ---------------------------------------------------------------- text, walk_text.c */
+
+/* Would int() or float() take the line, in either implementation? base: 0 or 10. *value: of those
+ * below 2^63, else a number made of the digits. */
+bool sft__walk_int(const uint8_t *line, size_t len, int base, uint64_t *value, bool *negative);
+bool sft__walk_float(const uint8_t *line, size_t len);
+/* Python literals of protocol 0, decoded to UTF-8; out: at least len * 2 bytes. SIZE_MAX: damaged.
+ */
+size_t sft__walk_escaped(uint8_t *out, const uint8_t *in, size_t len);
+size_t sft__walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len);
+/* UTF-8 that Python takes: with surrogates, if `pass`. A tail that is cut short is fine if `cut`.
+ */
+bool sft__walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut);
+/* UTF-8 of characters below 256 as these bytes, or SIZE_MAX. In place is fine. */
+size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len);
+
+/* ---------------------------------------------------------------- names, walk_name.c */
+
+typedef struct walk_words {
+    const char *at;
+    size_t len;
+} walk_words;
+/* What a lookup of the name gives; the name becomes a finding. */
+walk_value sft__walk_name(walk *w, walk_words module, walk_words name);
+/* Another thing of the pickle that is worth a finding. */
+void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
+                   const char *message);
+void sft__walk_settle(walk *w, bool ended); /* the pickle has ended, or failed */
+
+/* ---------------------------------------------------------------- literals and arrays */
+
+/* Keeps a literal that could be a pickle for later. */
+void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
+                    bool text);
+/* Does a run of opcodes from the first byte on, whatever the stack, come to one that looks up a
+ * name?
+ */
+bool sft__walk_skims(const uint8_t *bytes, size_t len);
+/* The same of one that was decoded (which is changed here). */
+void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len);
+
+/* WALK_JOBLIB: notes of tuples, items of dicts, types; the bytes behind a BUILD. */
+walk_value sft__walk_array_int(walk *w, uint64_t value);
+walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count);
+walk_value sft__walk_array_call(walk *w, walk_value called, walk_value args);
+void sft__walk_array_item(walk *w, walk_value key, walk_value value);
+walk_step sft__walk_array_built(walk *w);
+
+/* ---------------------------------------------------------------- opcodes */
+
+typedef walk_step (*walk_op)(walk *w);
+extern const walk_op sft__walk_ops[256];
+
+/* ---------------------------------------------------------------- all of a part */
+
+typedef struct sft__scan_walked {
+    uint64_t complete_to; /* pickles in order, one after the other, up to this offset in the part */
+    uint32_t pickles;
+    uint32_t names;
+    bool limited;
+} sft__scan_walked;
+sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
+                               sft__scan_walked *walked, sft_error *err);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk_name.c - what the walker says: every name that is looked up, judged by the one
+ * table of pickle/globals.h, and what else is odd. Where bytes are raw or nested, what is only
+ * unknown waits for the end of the pickle: random bytes and text spell a name now and then, but not
+ * a STOP behind it. Read first: walk.h.
+ */
+#include "import/pickle/globals.h"
+#include "import/scan/walk.h"
+
+static void tell(walk *w, const walk_pending *f) {
+    const char *where = w->part->where;
+    const bool nested = (w->part->flags & SFT__SCAN_NESTED) != 0;
+    const bool place =
+        where[0] != '\0' && (f->verdict != SFT_SCAN_HARMLESS || w->part->base == SFT_NO_OFFSET);
+
+    sft__import_find(w->job, f->kind, f->verdict, f->subject, f->len, f->rule, f->offset,
+                     "%s%s%s%.160s%s", f->why, nested ? ", in a pickle within a string" : "",
+                     place ? " (in " : "", place ? where : "", place ? ")" : "");
+}
+
+/* Says it now, or when the pickle has ended. */
+static void find(walk *w, const walk_pending *f) {
+    const bool doubted = (w->part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0 && !w->marked;
+
+    if (!doubted || f->verdict == SFT_SCAN_DANGEROUS) {
+        tell(w, f);
+        return;
+    }
+    if (w->pending == NULL) {
+        w->pending = sft__alloc_array(w->job->allocator, WALK_PENDING, sizeof *w->pending);
+    }
+    if (w->pending == NULL || w->pending_count == WALK_PENDING) {
+        tell(w, f);
+    } else {
+        w->pending[w->pending_count++] = *f;
+    }
+}
+
+void sft__walk_settle(walk *w, bool ended) {
+    for (size_t i = 0; i < w->pending_count && ended; i++) {
+        tell(w, &w->pending[i]);
+    }
+    w->pending_count = 0;
+}
+
+static uint64_t place_of(const walk *w) {
+    uint64_t at;
+    return w->part->base != SFT_NO_OFFSET && (at = w->part->base + w->opcode_at) >= w->part->base
+               ? at
+               : SFT_NO_OFFSET;
+}
+
+void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
+                   const char *message) {
+    walk_pending f = {SFT_FINDING_PICKLE, verdict, rule, message, place_of(w), strlen(subject), ""};
+
+    f.len = f.len < sizeof f.subject ? f.len : sizeof f.subject - 1;
+    memcpy(f.subject, subject, f.len);
+    find(w, &f);
+}
+
+/* Could a file of Python's own paths be called so? Letters, digits, underscores, dots, anything
+ * beyond ASCII; empty parts are none. */
+static bool is_plausible(walk_words s) {
+    for (size_t i = 0; i < s.len; i++) {
+        const uint8_t c = (uint8_t)s.at[i];
+        const bool word = c >= 0x80 || c == '_' || (c >= '0' && c <= '9') ||
+                          ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+        if (!word && !(c == '.' && i > 0 && s.at[i - 1] != '.')) {
+            return false;
+        }
+    }
+    return s.len != 0;
+}
+
+/* A NUL ends the subject of a finding: shown as a space that is no space. */
+static void subject_put(walk_pending *f, walk_words s) {
+    const size_t n = s.len < WALK_TEXT ? s.len : WALK_TEXT;
+
+    for (size_t i = 0; i < n; i++) {
+        f->subject[f->len++] = s.at[i] != '\0' ? s.at[i] : '\x01';
+    }
+}
+
+static uint32_t role_of(const walk *w, walk_words module, walk_words name) {
+    const bool numpy = module.len == 5 && memcmp(module.at, "numpy", 5) == 0;
+    static const char joblib[] = "joblib.numpy_pickle";
+
+    if ((w->ways & WALK_JOBLIB) != 0 && numpy && name.len == 5 &&
+        memcmp(name.at, "dtype", 5) == 0) {
+        return WALK_ROLE_DTYPE;
+    }
+    return module.len == sizeof joblib - 1 && memcmp(module.at, joblib, module.len) == 0 &&
+                   name.len == 17 && memcmp(name.at, "NumpyArrayWrapper", 17) == 0
+               ? WALK_ROLE_WRAPPER
+               : WALK_ROLE_NONE;
+}
+
+/* The table's verdict. A file may name the same long thing a million times: the last ones are kept.
+ */
+static uint32_t judge(walk *w, walk_words module, walk_words name, const char **why) {
+    const size_t at = (module.len * 3 + name.len + (module.len != 0 ? (uint8_t)module.at[0] : 0) +
+                       (name.len != 0 ? (uint8_t)name.at[name.len - 1] : 0)) %
+                      WALK_JUDGED;
+
+    if (w->judged == NULL) {
+        w->judged = sft__alloc_zero(w->job->allocator, WALK_JUDGED * sizeof *w->judged);
+    }
+    walk_judged *j = w->judged != NULL ? &w->judged[at] : NULL;
+    if (j != NULL && j->why != NULL && j->module_len == module.len && j->name_len == name.len &&
+        memcmp(j->text, module.at, module.len) == 0 &&
+        memcmp(j->text + module.len, name.at, name.len) == 0) {
+        *why = j->why;
+        return j->verdict;
+    }
+    const sft__global *row = sft__global_find(module.at, module.len, name.at, name.len);
+    const uint32_t verdict =
+        sft__global_verdict(row, module.at, module.len, name.at, name.len, why);
+    if (j != NULL && module.len <= WALK_TEXT && name.len <= WALK_TEXT) {
+        j->module_len = module.len;
+        j->name_len = name.len;
+        j->verdict = verdict;
+        j->why = *why;
+        memcpy(j->text, module.at, module.len);
+        memcpy(j->text + module.len, name.at, name.len);
+    }
+    return verdict;
+}
+
+walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
+    const bool raw = (w->part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0;
+    walk_pending f = {SFT_FINDING_GLOBAL, 0, "global", "", place_of(w), 0, ""};
+    const uint32_t role = role_of(w, module, name);
+
+    w->names++;
+    if (role == WALK_ROLE_WRAPPER) {
+        w->wanted |= WALK_JOBLIB;
+    }
+    if (!raw || (is_plausible(module) && is_plausible(name))) {
+        f.verdict = judge(w, module, name, &f.why);
+        subject_put(&f, module);
+        f.subject[f.len++] = '.';
+        subject_put(&f, name);
+        find(w, &f);
+    }
+    return walk_make(V_CLASS, role);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk_nested.c - pickles in the strings of pickles. Every literal is skimmed: run
+ * through without a stack, as far as its opcodes go. Those that come to an opcode that looks up a
+ * name are kept and walked later as parts of their own. A string may also be bytes as Python 2's
+ * protocols write them, each a character below 256. Read first: walk.h.
+ */
+#include "import/scan/walk.h"
+
+enum {
+    NESTED_MOST = 65536,
+    DECODED_MOST = 16 << 20,
+    /* what follows an opcode: so many bytes, or */
+    NONE = 0,
+    LINE = 10,
+    LEN1,
+    LEN4,
+    LEN8,
+    NAME, /* a name is looked up */
+    STACK,
+    BAD = 255
+};
+
+static uint8_t operand_of(uint8_t op) {
+    static const char plain[] =
+        "(.012NQRabdelost})]\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x94\x97\x98";
+    static const char lines[] = "FILSVPgp";
+
+    if (op != 0 && strchr(plain, op) != NULL) {
+        return NONE;
+    }
+    if (op != 0 && strchr(lines, op) != NULL) {
+        return LINE;
+    }
+    switch (op) {
+    case 'K':
+    case 'h':
+    case 'q':
+    case 0x80:
+    case 0x82:
+        return 1;
+    case 'M':
+    case 0x83:
+        return 2;
+    case 'J':
+    case 'j':
+    case 'r':
+    case 0x84:
+        return 4;
+    case 'G':
+    case 0x95:
+        return 8;
+    case 'U':
+    case 'C':
+    case 0x8a:
+    case 0x8c:
+        return LEN1;
+    case 'T':
+    case 'X':
+    case 'B':
+    case 0x8b:
+        return LEN4;
+    case 0x8d:
+    case 0x8e:
+    case 0x96:
+        return LEN8;
+    case 'c':
+    case 'i':
+        return NAME;
+    case 0x93:
+        return STACK;
+    default:
+        return BAD;
+    }
+}
+
+/* Bytes of a literal and its length, at most `left`; SIZE_MAX: it is cut short. */
+static size_t literal_bytes(const uint8_t *p, size_t left, uint8_t how) {
+    const size_t head = how == LEN1 ? 1 : how == LEN4 ? 4 : 8;
+
+    if (left < head) {
+        return SIZE_MAX;
+    }
+    const uint64_t n = how == LEN1 ? p[0] : how == LEN4 ? sft__load_le32(p) : sft__load_le64(p);
+    return n <= left - head ? head + (size_t)n : SIZE_MAX;
+}
+
+bool sft__walk_skims(const uint8_t *bytes, size_t len) {
+    size_t texts = 0;
+
+    for (size_t i = 0; i < len;) {
+        const uint8_t op = bytes[i++];
+        const uint8_t how = operand_of(op);
+        const uint8_t *lf;
+        size_t n = how;
+        if (how == BAD) {
+            return false;
+        }
+        if (how == NAME || (how == STACK && texts != 0)) {
+            return true;
+        }
+        if (how == LINE) {
+            lf = i < len ? memchr(bytes + i, '\n', len - i) : NULL;
+            n = lf != NULL ? (size_t)(lf - (bytes + i)) + 1 : SIZE_MAX;
+        } else if (how >= LEN1) {
+            n = how == STACK ? 0 : literal_bytes(bytes + i, len - i, how);
+        }
+        texts += op == 'S' || op == 'V' || op == 'U' || op == 'T' || op == 'X' || op == 0x8c ||
+                 op == 0x8d;
+        if (n > len - i) {
+            return false;
+        }
+        i += n;
+    }
+    return false;
+}
+
+static void keep(walk *w, uint8_t *decoded, uint64_t at, uint64_t size) {
+    if (w->nested_count >= NESTED_MOST || !sft__grow(w->job->allocator, &w->nested, &w->nested_room,
+                                                     w->nested_count + 1, sizeof *w->nested)) {
+        sft__free(w->job->allocator, decoded, (size_t)(decoded != NULL ? size : 0));
+        w->limited = true;
+        return;
+    }
+    w->nested[w->nested_count++] = (walk_nested){
+        decoded == NULL ? w->part->source : NULL, decoded, at, size, w->part->depth + 1, 0};
+}
+
+static void keep_decoded(walk *w, const uint8_t *bytes, size_t len) {
+    if (w->decoded_bytes + len > DECODED_MOST) {
+        w->limited = true;
+        return;
+    }
+    uint8_t *copy = sft__alloc(w->job->allocator, len);
+    if (copy != NULL) {
+        memcpy(copy, bytes, len);
+        w->decoded_bytes += len;
+        keep(w, copy, 0, len);
+    } else {
+        w->limited = true;
+    }
+}
+
+void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
+    if (len < 4) {
+        return;
+    }
+    if (sft__walk_skims(bytes, len)) {
+        keep_decoded(w, bytes, len);
+    }
+    if (memchr(bytes, 0xc2, len) != NULL || memchr(bytes, 0xc3, len) != NULL) {
+        const size_t n = sft__walk_latin1(bytes, bytes, len);
+        if (n != SIZE_MAX && sft__walk_skims(bytes, n)) {
+            keep_decoded(w, bytes, n);
+        }
+    }
+}
+
+void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
+                    bool text) {
+    if (size < 4) {
+        return;
+    }
+    if (head_len < size) { /* too long to be skimmed here */
+        if (operand_of(head[0]) != BAD) {
+            keep(w, NULL, at, size);
+        }
+        return;
+    }
+    if (sft__walk_skims(head, head_len)) {
+        keep(w, NULL, at, size);
+    }
+    if (text && memchr(head, 0xc2, head_len) != NULL) {
+        uint8_t *copy = sft__alloc(w->job->allocator, head_len);
+        const size_t n = copy != NULL ? sft__walk_latin1(copy, head, head_len) : SIZE_MAX;
+        if (n != SIZE_MAX && sft__walk_skims(copy, n)) {
+            keep_decoded(w, copy, n);
+        }
+        sft__free(w->job->allocator, copy, head_len);
+    }
+}

@@ -1,0 +1,737 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk_ops.c - one function per opcode: what stays on the stack, and whether both of
+ * CPython's implementations would fail. What fails by the values of objects (a key that cannot be
+ * hashed, a call that raises) does not fail here. Read first: walk.h.
+ */
+#include "import/scan/walk.h"
+
+static walk_step push(walk *w, unsigned kind, uint32_t number) {
+    return sft__walk_push(w, walk_make(kind, number)) ? WALK_GO : WALK_FAIL;
+}
+
+/* ---------------------------------------------------------------- plain values */
+
+static walk_step op_none(walk *w) {
+    return push(w, V_NONE, 0);
+}
+static walk_step op_scalar(walk *w) {
+    return push(w, V_SCALAR, 0);
+}
+static walk_step op_list(walk *w) {
+    return push(w, V_LIST, 0);
+}
+static walk_step op_dict(walk *w) {
+    return push(w, V_DICT, 0);
+}
+static walk_step op_set(walk *w) {
+    return push(w, V_SET, 0);
+}
+static walk_step op_empty_tuple(walk *w) {
+    return sft__walk_push(w, sft__walk_array_tuple(w, NULL, 0)) ? WALK_GO : WALK_FAIL;
+}
+
+static walk_step number(walk *w, size_t n) {
+    const uint8_t *b = sft__walk_take(&w->in, n);
+    uint64_t value = 0;
+
+    if (b == NULL) {
+        return WALK_FAIL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        value |= (uint64_t)b[i] << 8 * i;
+    }
+    return sft__walk_push(w, sft__walk_array_int(w, value)) ? WALK_GO : WALK_FAIL;
+}
+static walk_step op_binint(walk *w) {
+    return number(w, 4);
+}
+static walk_step op_binint1(walk *w) {
+    return number(w, 1);
+}
+static walk_step op_binint2(walk *w) {
+    return number(w, 2);
+}
+
+static walk_step op_binfloat(walk *w) {
+    return sft__walk_take(&w->in, 8) != NULL ? push(w, V_SCALAR, 0) : WALK_FAIL;
+}
+
+/* The length of a literal, of n bytes. */
+static bool length(walk *w, size_t n, bool is_signed, uint64_t *size) {
+    const uint8_t *b = sft__walk_take(&w->in, n);
+
+    if (b == NULL) {
+        return false;
+    }
+    *size = n == 1 ? b[0] : n == 4 ? sft__load_le32(b) : sft__load_le64(b);
+    return *size <= (is_signed && n == 4 ? (uint64_t)INT32_MAX : (uint64_t)INT64_MAX);
+}
+
+static walk_step long_of(walk *w, size_t n) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+    uint64_t value = 0;
+
+    if (!length(w, n, true, &size) ||
+        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    for (size_t i = 0; i < size && size <= 8; i++) {
+        value |= (uint64_t)head[i] << 8 * i;
+    }
+    return sft__walk_push(w, size <= 8 ? sft__walk_array_int(w, value) : walk_make(V_SCALAR, 0))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+static walk_step op_long1(walk *w) {
+    return long_of(w, 1);
+}
+static walk_step op_long4(walk *w) {
+    return long_of(w, 4);
+}
+
+/* ---------------------------------------------------------------- strings */
+
+/* UTF-8, or bytes of Python 2, whose encoding the loader chooses. */
+static walk_step text_of(walk *w, size_t n, bool utf8) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+
+    if (!length(w, n, !utf8, &size) ||
+        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    if (utf8 && !sft__walk_utf8(head, head_len, true, head_len < size)) {
+        return WALK_FAIL;
+    }
+    sft__walk_keep(w, head, head_len, at, size, true);
+    return sft__walk_push(w, sft__walk_string(w, head, head_len, head_len < size)) ? WALK_GO
+                                                                                   : WALK_FAIL;
+}
+static walk_step op_text1(walk *w) {
+    return text_of(w, 1, true);
+}
+static walk_step op_text4(walk *w) {
+    return text_of(w, 4, true);
+}
+static walk_step op_text8(walk *w) {
+    return text_of(w, 8, true);
+}
+static walk_step op_string1(walk *w) {
+    return text_of(w, 1, false);
+}
+static walk_step op_string4(walk *w) {
+    return text_of(w, 4, false);
+}
+
+static walk_step bytes_of(walk *w, size_t n, unsigned kind) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+
+    if (!length(w, n, false, &size) ||
+        !sft__walk_literal(&w->in, size, false, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    sft__walk_keep(w, head, head_len, at, size, false);
+    return push(w, kind, 0);
+}
+static walk_step op_bytes1(walk *w) {
+    return bytes_of(w, 1, V_BYTES);
+}
+static walk_step op_bytes4(walk *w) {
+    return bytes_of(w, 4, V_BYTES);
+}
+static walk_step op_bytes8(walk *w) {
+    return bytes_of(w, 8, V_BYTES);
+}
+static walk_step op_bytearray8(walk *w) {
+    return bytes_of(w, 8, V_BYTEARRAY);
+}
+
+/* ---------------------------------------------------------------- lines */
+
+/* A line that ends; Python takes one that the end of the file cuts, and fails right after. */
+static const uint8_t *line(walk *w, size_t *len, bool *cut) {
+    uint64_t all;
+    bool whole;
+    const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
+
+    *cut = all > *len;
+    return text != NULL && whole ? text : NULL;
+}
+
+static walk_step op_int(walk *w) {
+    bool negative;
+    uint64_t value;
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    if (text == NULL || !sft__walk_int(text, len, 0, &value, &negative)) {
+        return WALK_FAIL;
+    }
+    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+
+static walk_step op_long(walk *w) {
+    bool negative;
+    uint64_t value;
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    if (text == NULL) {
+        return WALK_FAIL;
+    }
+    len -= len != 0 && text[len - 1] == 'L' && !cut;
+    if (!sft__walk_int(text, len, 0, &value, &negative)) {
+        return WALK_FAIL;
+    }
+    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+
+static walk_step op_float(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    return text != NULL && sft__walk_float(text, len) ? push(w, V_SCALAR, 0) : WALK_FAIL;
+}
+
+/* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
+static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
+                         size_t (*decode)(uint8_t *, const uint8_t *, size_t)) {
+    uint8_t *room = sft__alloc(w->job->allocator, 2 * len + 8);
+    walk_value v = walk_make(V_STR, 0);
+
+    if (room == NULL) {
+        w->limited = true;
+        return WALK_FAIL;
+    }
+    const size_t n = decode(room, text, len);
+    if (n != SIZE_MAX) {
+        v = sft__walk_string(w, room, n, cut);
+        sft__walk_decoded(w, room, n);
+        w->limited = w->limited || cut;
+    }
+    sft__free(w->job->allocator, room, 2 * len + 8);
+    return n != SIZE_MAX || cut ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : WALK_FAIL;
+}
+
+static walk_step op_string(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    if (text == NULL || len < 2 || (text[0] != '\'' && text[0] != '"') ||
+        (text[len - 1] != text[0] && !cut)) {
+        return WALK_FAIL;
+    }
+    return literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
+}
+
+static walk_step op_unicode(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    return text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
+}
+
+static walk_step op_persid(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    for (size_t i = 0; text != NULL && i < len; i++) {
+        if (text[i] >= 0x80) {
+            return WALK_FAIL;
+        }
+    }
+    return text != NULL ? push(w, V_ANY, 0) : WALK_FAIL;
+}
+
+/* ---------------------------------------------------------------- the stack itself */
+
+static walk_step op_mark(walk *w) {
+    const size_t height = w->stack.count;
+    walk_values *m = &w->marks;
+
+    if (m->count == m->room &&
+        (m->count >= 8 << 20 ||
+         !sft__grow(w->job->allocator, &m->at, &m->room, m->count + 1, sizeof *m->at))) {
+        w->limited = true;
+        return WALK_FAIL;
+    }
+    m->at[m->count++] = (walk_value)height;
+    return WALK_GO;
+}
+
+static walk_step op_pop(walk *w) {
+    walk_value v;
+    size_t first;
+
+    return sft__walk_pop(w, &v) || sft__walk_mark(w, &first) ? WALK_GO : WALK_FAIL;
+}
+
+static walk_step op_pop_mark(walk *w) {
+    size_t first;
+
+    if (!sft__walk_mark(w, &first)) {
+        return WALK_FAIL;
+    }
+    w->stack.count = first;
+    return WALK_GO;
+}
+
+static walk_step op_dup(walk *w) {
+    walk_value *top;
+    return sft__walk_top(w, &top) && sft__walk_push(w, *top) ? WALK_GO : WALK_FAIL;
+}
+
+/* ---------------------------------------------------------------- containers */
+
+static walk_step tuple_of(walk *w, size_t n) {
+    if (w->stack.count - sft__walk_floor(w) < n) {
+        return WALK_FAIL;
+    }
+    const walk_value v = sft__walk_array_tuple(w, w->stack.at + w->stack.count - n, n);
+    w->stack.count -= n;
+    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+}
+static walk_step op_tuple1(walk *w) {
+    return tuple_of(w, 1);
+}
+static walk_step op_tuple2(walk *w) {
+    return tuple_of(w, 2);
+}
+static walk_step op_tuple3(walk *w) {
+    return tuple_of(w, 3);
+}
+
+static walk_step op_tuple(walk *w) {
+    size_t first;
+
+    if (!sft__walk_mark(w, &first)) {
+        return WALK_FAIL;
+    }
+    const size_t n = w->stack.count - first;
+    const walk_value v = sft__walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
+    w->stack.count = first;
+    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+}
+
+static walk_step collect(walk *w, unsigned kind) {
+    size_t first;
+
+    if (!sft__walk_mark(w, &first) || (kind == V_DICT && (w->stack.count - first) % 2 != 0)) {
+        return WALK_FAIL;
+    }
+    for (size_t i = first; kind == V_DICT && i + 1 < w->stack.count; i += 2) {
+        sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+    }
+    w->stack.count = first;
+    return push(w, kind, 0);
+}
+static walk_step op_to_list(walk *w) {
+    return collect(w, V_LIST);
+}
+static walk_step op_to_dict(walk *w) {
+    return collect(w, V_DICT);
+}
+static walk_step op_frozenset(walk *w) {
+    return collect(w, V_FROZENSET);
+}
+
+/* May the values from `first` on go into what lies below them? They do. */
+static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigned c) {
+    const size_t count = w->stack.count - first;
+
+    if (first <= sft__walk_floor(w)) {
+        return WALK_FAIL;
+    }
+    const walk_value into = w->stack.at[first - 1];
+    const unsigned kind = walk_kind(into);
+    w->stack.count = first;
+    return count == 0 || walk_opaque(into) || kind == a || kind == b || kind == c ? WALK_GO
+                                                                                  : WALK_FAIL;
+}
+
+static walk_step op_appends(walk *w) {
+    size_t first;
+    return sft__walk_mark(w, &first) ? put_into(w, first, V_LIST, V_BYTEARRAY, V_LIST) : WALK_FAIL;
+}
+
+static walk_step op_append(walk *w) {
+    return w->stack.count - sft__walk_floor(w) >= 2
+               ? put_into(w, w->stack.count - 1, V_LIST, V_BYTEARRAY, V_LIST)
+               : WALK_FAIL;
+}
+
+static walk_step op_additems(walk *w) {
+    size_t first;
+    return sft__walk_mark(w, &first) ? put_into(w, first, V_SET, V_SET, V_SET) : WALK_FAIL;
+}
+
+static walk_step items(walk *w, size_t first) {
+    const size_t count = w->stack.count - first;
+
+    if (count % 2 != 0) {
+        return WALK_FAIL;
+    }
+    for (size_t i = first; i < w->stack.count; i += 2) {
+        sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+    }
+    return put_into(w, first, V_DICT, V_LIST, V_BYTEARRAY);
+}
+
+static walk_step op_setitems(walk *w) {
+    size_t first;
+    return sft__walk_mark(w, &first) ? items(w, first) : WALK_FAIL;
+}
+
+static walk_step op_setitem(walk *w) {
+    return w->stack.count - sft__walk_floor(w) >= 3 ? items(w, w->stack.count - 2) : WALK_FAIL;
+}
+
+/* ---------------------------------------------------------------- the memo */
+
+static walk_step memo_put(walk *w, uint64_t key) {
+    walk_value *top;
+
+    if (!sft__walk_top(w, &top)) {
+        return WALK_FAIL;
+    }
+    sft__walk_memo_put(w, key, *top);
+    return WALK_GO;
+}
+
+static walk_step memo_get(walk *w, uint64_t key) {
+    walk_value v;
+
+    w->reread = true;
+    return sft__walk_memo_get(w, key, &v) && sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+}
+
+/* The number of a line; larger ones than Python's C code knows are keys of its dict. */
+static bool memo_key(walk *w, uint64_t *key) {
+    bool negative;
+    size_t len;
+    bool cut;
+    const uint8_t *text = line(w, &len, &cut);
+
+    return text != NULL && sft__walk_int(text, len, 10, key, &negative) && (!negative || *key == 0);
+}
+
+static walk_step op_put(walk *w) {
+    uint64_t key;
+    return memo_key(w, &key) ? memo_put(w, key) : WALK_FAIL;
+}
+static walk_step op_get(walk *w) {
+    uint64_t key;
+    return memo_key(w, &key) ? memo_get(w, key) : WALK_FAIL;
+}
+static walk_step op_binput(walk *w) {
+    const uint8_t *b = sft__walk_take(&w->in, 1);
+    return b != NULL ? memo_put(w, *b) : WALK_FAIL;
+}
+static walk_step op_long_binput(walk *w) {
+    const uint8_t *b = sft__walk_take(&w->in, 4);
+    return b != NULL ? memo_put(w, sft__load_le32(b)) : WALK_FAIL;
+}
+static walk_step op_binget(walk *w) {
+    const uint8_t *b = sft__walk_take(&w->in, 1);
+    return b != NULL ? memo_get(w, *b) : WALK_FAIL;
+}
+static walk_step op_long_binget(walk *w) {
+    const uint8_t *b = sft__walk_take(&w->in, 4);
+    return b != NULL ? memo_get(w, sft__load_le32(b)) : WALK_FAIL;
+}
+static walk_step op_memoize(walk *w) {
+    w->reread = true; /* its number is how many there are */
+    return memo_put(w, w->memo.count);
+}
+
+/* ---------------------------------------------------------------- names and calls */
+
+/* The lines of GLOBAL and INST. Python's own code takes empty ones, and those that the end of the
+ * file cuts: without their last byte, for it takes that for the '\n'. */
+static bool names(walk *w, bool ascii, walk_value *found) {
+    char module[WALK_TEXT];
+    uint64_t all;
+    bool whole;
+    size_t len;
+    const uint8_t *text = sft__walk_line(&w->in, &len, &all, &whole);
+
+    if (text == NULL) {
+        return false;
+    }
+    size_t module_len = whole || len == 0 ? len : len - 1;
+    if (!sft__walk_utf8(text, module_len, false, all > len)) {
+        return false;
+    }
+    module_len = module_len < sizeof module ? module_len : sizeof module;
+    for (size_t i = 0; i < module_len; i++) {
+        if (ascii && text[i] >= 0x80) {
+            return false;
+        }
+        module[i] = (char)text[i];
+    }
+    const bool more = whole;
+    text = more ? sft__walk_line(&w->in, &len, &all, &whole) : NULL;
+    len = text == NULL ? 0 : whole || len == 0 ? len : len - 1;
+    if (len != 0 && !sft__walk_utf8(text, len, false, all > len + 1)) {
+        return false;
+    }
+    for (size_t i = 0; i < len && ascii; i++) {
+        if (text[i] >= 0x80) {
+            return false;
+        }
+    }
+    if (w->in.status != SFT_OK) {
+        return false;
+    }
+    const walk_words m = {module, module_len};
+    const walk_words n = {len != 0 ? (const char *)text : "", len < WALK_TEXT ? len : WALK_TEXT};
+    *found = sft__walk_name(w, m, n);
+    return more && text != NULL && whole;
+}
+
+static walk_step op_global(walk *w) {
+    walk_value found;
+    return names(w, false, &found) && sft__walk_push(w, found) ? WALK_GO : WALK_FAIL;
+}
+
+/* What calling a class or function gives. */
+static walk_step made(walk *w, walk_value of) {
+    const bool wrapper = walk_kind(of) == V_CLASS && walk_number(of) == WALK_ROLE_WRAPPER &&
+                         (w->ways & WALK_JOBLIB) != 0;
+    return push(w, wrapper ? V_WRAPPER : V_ANY, 0);
+}
+
+/* Python looks the name up before it looks for the mark. */
+static walk_step op_inst(walk *w) {
+    walk_value found;
+    size_t first;
+
+    if (!names(w, true, &found) || !sft__walk_mark(w, &first)) {
+        return WALK_FAIL;
+    }
+    w->stack.count = first;
+    return made(w, found);
+}
+
+static walk_step op_stack_global(walk *w) {
+    walk_value name;
+    walk_value module;
+    walk_words words[2];
+
+    if (!sft__walk_pop(w, &name) || !sft__walk_pop(w, &module)) {
+        return WALK_FAIL;
+    }
+    const walk_value both[2] = {module, name};
+    for (int i = 0; i < 2; i++) {
+        const bool text = walk_kind(both[i]) == V_STR && walk_number(both[i]) != 0;
+        if (!text && !walk_opaque(both[i]) && walk_kind(both[i]) != V_STR) {
+            return WALK_FAIL;
+        }
+        if (!text) {
+            sft__walk_odd(w, SFT_SCAN_DANGEROUS, "", "computed-name",
+                          "a name that is made by a call or is not at hand here is looked up: it "
+                          "could be any");
+            return push(w, V_CLASS, 0);
+        }
+        const walk_text *t = &w->texts[walk_number(both[i])];
+        words[i] = (walk_words){w->pool + t->at, t->len};
+    }
+    return sft__walk_push(w, sft__walk_name(w, words[0], words[1])) ? WALK_GO : WALK_FAIL;
+}
+
+static walk_step extension(walk *w, size_t n) {
+    const uint8_t *b = sft__walk_take(&w->in, n);
+    uint32_t code = 0;
+
+    for (size_t i = 0; b != NULL && i < n; i++) {
+        code |= (uint32_t)b[i] << 8 * i;
+    }
+    if (b == NULL || code == 0 || code > INT32_MAX) {
+        return WALK_FAIL;
+    }
+    sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "extension-code",
+                  "a code of copyreg's registry stands for a name that only the loading program "
+                  "knows");
+    return push(w, V_CLASS, 0);
+}
+static walk_step op_ext1(walk *w) {
+    return extension(w, 1);
+}
+static walk_step op_ext2(walk *w) {
+    return extension(w, 2);
+}
+static walk_step op_ext4(walk *w) {
+    return extension(w, 4);
+}
+
+static walk_step op_reduce(walk *w) {
+    walk_value args;
+    walk_value of;
+
+    if (!sft__walk_pop(w, &args) || !sft__walk_pop(w, &of) || !walk_opaque(of)) {
+        return WALK_FAIL;
+    }
+    const walk_value v = sft__walk_array_call(w, of, args);
+    return walk_kind(v) != V_ANY ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : made(w, of);
+}
+
+static walk_step new_of(walk *w, size_t args) {
+    walk_value v;
+
+    for (size_t i = 0; i <= args; i++) {
+        if (!sft__walk_pop(w, &v)) {
+            return WALK_FAIL;
+        }
+    }
+    return walk_opaque(v) ? made(w, v) : WALK_FAIL;
+}
+static walk_step op_newobj(walk *w) {
+    return new_of(w, 1);
+}
+static walk_step op_newobj_ex(walk *w) {
+    return new_of(w, 2);
+}
+
+static walk_step op_obj(walk *w) {
+    size_t first;
+
+    if (!sft__walk_mark(w, &first) || w->stack.count <= first) {
+        return WALK_FAIL;
+    }
+    const walk_value of = w->stack.at[first];
+    w->stack.count = first;
+    return walk_opaque(of) ? made(w, of) : WALK_FAIL;
+}
+
+static walk_step op_build(walk *w) {
+    walk_value state;
+    walk_value *inst;
+
+    if (!sft__walk_pop(w, &state) || !sft__walk_top(w, &inst)) {
+        return WALK_FAIL;
+    }
+    if (walk_kind(*inst) == V_CLASS && walk_kind(state) != V_NONE) {
+        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "pickle-build",
+                      "changes a class, function or module instead of an object of its own");
+    }
+    if (walk_kind(*inst) == V_WRAPPER) {
+        *inst = walk_make(V_ANY, 0);
+        return sft__walk_array_built(w);
+    }
+    return WALK_GO;
+}
+
+static walk_step op_binpersid(walk *w) {
+    walk_value id;
+    return sft__walk_pop(w, &id) ? push(w, V_ANY, 0) : WALK_FAIL;
+}
+
+static walk_step op_next_buffer(walk *w) {
+    return push(w, V_ANY, 0);
+}
+
+static walk_step op_readonly_buffer(walk *w) {
+    walk_value *top;
+    return sft__walk_top(w, &top) && (walk_opaque(*top) || walk_kind(*top) == V_BYTES ||
+                                      walk_kind(*top) == V_BYTEARRAY)
+               ? WALK_GO
+               : WALK_FAIL;
+}
+
+/* ---------------------------------------------------------------- the stream */
+
+static walk_step op_proto(walk *w) {
+    const uint8_t *b = sft__walk_take(&w->in, 1);
+
+    if (b == NULL || *b > 5) {
+        return WALK_FAIL;
+    }
+    return WALK_GO;
+}
+
+static walk_step op_frame(walk *w) {
+    uint64_t size;
+
+    if (!length(w, 8, false, &size)) {
+        return WALK_FAIL;
+    }
+    const uint64_t at = walk_tell(&w->in);
+    const uint64_t left = w->in.end - at;
+    const uint64_t stop = at + (size < left ? size : left);
+    if (w->in.frame != 0 && stop <= w->in.frame) {
+        return WALK_GO; /* within the one that is there */
+    }
+    if (w->in.frame > at) {
+        w->in.crossed = true;
+        if (w->in.drop) {
+            sft__walk_seek(&w->in, w->in.frame);
+            const uint64_t rest = w->in.end - w->in.frame;
+            w->in.frame += size < rest ? size : rest;
+            return WALK_GO;
+        }
+    }
+    w->in.frame = stop;
+    return WALK_GO;
+}
+
+static walk_step op_stop(walk *w) {
+    walk_value v;
+    return sft__walk_pop(w, &v) ? WALK_STOP : WALK_FAIL;
+}
+
+/* Source: CPython Lib/pickletools.py. */
+const walk_op sft__walk_ops[256] = {
+    ['('] = op_mark,          ['.'] = op_stop,
+    ['0'] = op_pop,           ['1'] = op_pop_mark,
+    ['2'] = op_dup,           ['F'] = op_float,
+    ['I'] = op_int,           ['J'] = op_binint,
+    ['K'] = op_binint1,       ['L'] = op_long,
+    ['M'] = op_binint2,       ['N'] = op_none,
+    ['P'] = op_persid,        ['Q'] = op_binpersid,
+    ['R'] = op_reduce,        ['S'] = op_string,
+    ['T'] = op_string4,       ['U'] = op_string1,
+    ['V'] = op_unicode,       ['X'] = op_text4,
+    ['a'] = op_append,        ['b'] = op_build,
+    ['c'] = op_global,        ['d'] = op_to_dict,
+    ['}'] = op_dict,          ['e'] = op_appends,
+    ['g'] = op_get,           ['h'] = op_binget,
+    ['i'] = op_inst,          ['j'] = op_long_binget,
+    ['l'] = op_to_list,       [']'] = op_list,
+    ['o'] = op_obj,           ['p'] = op_put,
+    ['q'] = op_binput,        ['r'] = op_long_binput,
+    ['s'] = op_setitem,       ['t'] = op_tuple,
+    [')'] = op_empty_tuple,   ['u'] = op_setitems,
+    ['G'] = op_binfloat,      ['B'] = op_bytes4,
+    ['C'] = op_bytes1,        [0x80] = op_proto,
+    [0x81] = op_newobj,       [0x82] = op_ext1,
+    [0x83] = op_ext2,         [0x84] = op_ext4,
+    [0x85] = op_tuple1,       [0x86] = op_tuple2,
+    [0x87] = op_tuple3,       [0x88] = op_scalar,
+    [0x89] = op_scalar,       [0x8a] = op_long1,
+    [0x8b] = op_long4,        [0x8c] = op_text1,
+    [0x8d] = op_text8,        [0x8e] = op_bytes8,
+    [0x8f] = op_set,          [0x90] = op_additems,
+    [0x91] = op_frozenset,    [0x92] = op_newobj_ex,
+    [0x93] = op_stack_global, [0x94] = op_memoize,
+    [0x95] = op_frame,        [0x96] = op_bytearray8,
+    [0x97] = op_next_buffer,  [0x98] = op_readonly_buffer,
+};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk_values.c - the walker's stack, marks, memo and strings. All are bounded: a
+ * string or a place in the memo beyond the bound is forgotten, which the walk goes on from and
+ * which is said only where a name would be made of it. Read first: walk.h.
+ */
+#include "import/scan/walk.h"
+
+enum {
+    STACK_MOST = 8 << 20,  /* values, 32 MiB */
+    DENSE_MOST = 4 << 20,  /* places of the memo, 32 MiB */
+    SPARSE_MOST = 1 << 19, /* 16 MiB at half */
+    TEXTS_MOST = 3 << 20,  /* strings, 24 MiB */
+    POOL_MOST = 32 << 20
+};
+
+/* ---------------------------------------------------------------- stack and marks */
+
+static bool values_push(walk *w, walk_values *s, uint32_t v) {
+    if (s->count == s->room &&
+        (s->count >= STACK_MOST ||
+         !sft__grow(w->job->allocator, &s->at, &s->room, s->count + 1, sizeof *s->at))) {
+        w->limited = true;
+        return false;
+    }
+    s->at[s->count++] = v;
+    return true;
+}
+
+bool sft__walk_push(walk *w, walk_value v) {
+    return values_push(w, &w->stack, v);
+}
+
+size_t sft__walk_floor(const walk *w) {
+    const size_t mark = w->marks.count != 0 ? w->marks.at[w->marks.count - 1] : 0;
+    return w->inner && mark < w->inner_base ? w->inner_base : mark;
+}
+
+bool sft__walk_pop(walk *w, walk_value *v) {
+    if (w->stack.count <= sft__walk_floor(w)) {
+        return false;
+    }
+    *v = w->stack.at[--w->stack.count];
+    return true;
+}
+
+bool sft__walk_top(walk *w, walk_value **v) {
+    if (w->stack.count <= sft__walk_floor(w)) {
+        return false;
+    }
+    *v = &w->stack.at[w->stack.count - 1];
+    return true;
+}
+
+bool sft__walk_mark(walk *w, size_t *first) {
+    if (w->marks.count == 0 || (w->inner && w->marks.at[w->marks.count - 1] < w->inner_base)) {
+        return false;
+    }
+    *first = w->marks.at[--w->marks.count];
+    return true;
+}
+
+/* ---------------------------------------------------------------- tables */
+
+static uint64_t mix(uint64_t key) {
+    key ^= key >> 31;
+    key *= UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ key >> 29;
+}
+
+static size_t table_at(const walk_table *t, uint64_t key) {
+    size_t i = (size_t)mix(key) & (t->used - 1);
+
+    while (t->slots[i].value != 0 && t->slots[i].key != key) {
+        i = (i + 1) & (t->used - 1);
+    }
+    return i;
+}
+
+const walk_slot *sft__walk_table_find(const walk_table *t, uint64_t key) {
+    if (t->count == 0) {
+        return NULL;
+    }
+    const walk_slot *slot = &t->slots[table_at(t, key)];
+    return slot->value != 0 ? slot : NULL;
+}
+
+/* Twice the slots. */
+static bool table_grow(walk_table *t, const sft_allocator *a) {
+    const size_t used = t->used != 0 ? t->used * 2 : 16;
+    walk_table wider = {NULL, used, used, t->count};
+
+    wider.slots = sft__alloc_zero(a, used * sizeof *wider.slots);
+    if (wider.slots == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < t->used; i++) {
+        if (t->slots[i].value != 0) {
+            wider.slots[table_at(&wider, t->slots[i].key)] = t->slots[i];
+        }
+    }
+    sft__free(a, t->slots, t->room * sizeof *t->slots);
+    *t = wider;
+    return true;
+}
+
+bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
+                         size_t most) {
+    if (t->count * 2 >= t->used && (t->count >= most || !table_grow(t, a))) {
+        return false;
+    }
+    walk_slot *slot = &t->slots[table_at(t, key)];
+    t->count += slot->value == 0;
+    *slot = (walk_slot){key, value, 0};
+    return true;
+}
+
+/* What was used is emptied: as much work as filling it was. */
+void sft__walk_table_clear(walk_table *t) {
+    if (t->count != 0) {
+        memset(t->slots, 0, t->used * sizeof *t->slots);
+        t->count = 0;
+        t->used = t->room < 16 ? t->room : 16;
+    }
+}
+
+/* ---------------------------------------------------------------- the memo */
+
+void sft__walk_memo_clear(walk_memo *m) {
+    m->epoch++; /* at most one per byte of a part: below 2^32 opcodes */
+    m->count = 0;
+    m->lost = false;
+    sft__walk_table_clear(&m->sparse);
+}
+
+void sft__walk_memo_reset(walk_memo *m, const sft_allocator *a) {
+    sft__free(a, m->dense, m->room * sizeof *m->dense);
+    sft__free(a, m->sparse.slots, m->sparse.room * sizeof *m->sparse.slots);
+    memset(m, 0, sizeof *m);
+}
+
+static uint64_t *dense_at(walk *w, uint64_t key) {
+    walk_memo *m = &w->memo;
+    const size_t before = m->room;
+
+    if (key >= m->room) {
+        if (key >= DENSE_MOST || key > 2 * m->count + 256 ||
+            !sft__grow(w->job->allocator, &m->dense, &m->room, (size_t)key + 1, sizeof *m->dense)) {
+            return NULL;
+        }
+        memset(m->dense + before, 0, (m->room - before) * sizeof *m->dense);
+    }
+    return &m->dense[key];
+}
+
+void sft__walk_memo_put(walk *w, uint64_t key, walk_value v) {
+    walk_memo *m = &w->memo;
+    const uint64_t mine = (uint64_t)(m->epoch + 1) << 32;
+    const uint64_t old_key = key;
+    uint64_t *d = dense_at(w, key);
+
+    if (d != NULL) {
+        const bool was = (*d & ~UINT64_C(0xffffffff)) == mine;
+        /* it may lie among the sparse from before the array reached it */
+        m->count += !was && sft__walk_table_find(&m->sparse, old_key) == NULL;
+        *d = mine | (v + 1);
+        return;
+    }
+    const bool was = sft__walk_table_find(&m->sparse, key) != NULL;
+    if (sft__walk_table_put(&m->sparse, w->job->allocator, key, v + 1, SPARSE_MOST)) {
+        m->count += !was;
+    } else {
+        m->lost = true;
+    }
+}
+
+bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v) {
+    const walk_memo *m = &w->memo;
+    const uint64_t mine = (uint64_t)(m->epoch + 1) << 32;
+
+    if (key < m->room && (m->dense[key] & ~UINT64_C(0xffffffff)) == mine) {
+        *v = (walk_value)(m->dense[key] & 0xffffffff) - 1;
+        return true;
+    }
+    const walk_slot *slot = sft__walk_table_find(&m->sparse, key);
+    if (slot != NULL) {
+        *v = slot->value - 1;
+        return true;
+    }
+    *v = walk_make(V_ANY, 0);
+    return m->lost;
+}
+
+/* ---------------------------------------------------------------- strings */
+
+walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut) {
+    const size_t n = len < WALK_TEXT ? len : WALK_TEXT;
+
+    if (w->text_count == 0) {
+        w->text_count = 1; /* number 0: forgotten */
+    }
+    if (w->text_count >= TEXTS_MOST || w->pool_len + n > POOL_MOST ||
+        !sft__grow(w->job->allocator, &w->texts, &w->text_room, w->text_count + 1,
+                   sizeof *w->texts) ||
+        !sft__grow(w->job->allocator, &w->pool, &w->pool_room, w->pool_len + n + 1, 1)) {
+        return walk_make(V_STR, 0);
+    }
+    if (n != 0) {
+        memcpy(w->pool + w->pool_len, bytes, n);
+    }
+    w->texts[w->text_count] =
+        (walk_text){(uint32_t)w->pool_len, (uint16_t)n, (uint16_t)(cut || n < len)};
+    w->pool_len += n;
+    return walk_make(V_STR, (uint32_t)w->text_count++);
+}
