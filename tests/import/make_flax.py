@@ -56,6 +56,24 @@ def main() -> int:
     put("flax-chunks.msgpack", {"a": {"matrix": rng.standard_normal((7, 11)).astype(np.float32),
                                       "cube": rng.integers(0, 255, (3, 5, 13)).astype(np.uint8)},
                                 "small": np.arange(4), "halves": rng.standard_normal((2, 101)).astype(np.float16)})
+    serialization.MAX_CHUNK_SIZE = 2**30
+    small = {}
+    for name in ("int1", "int2", "int4", "uint1", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn",
+                 "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e8m0fnu"):
+        small[name] = (rng.standard_normal((4, 6)) * 3).astype(np.dtype(getattr(ml_dtypes, name)))
+    small["odd"] = (rng.standard_normal((3, 5)) * 3).astype(ml_dtypes.float4_e2m1fn)
+    (folder / "flax-small.msgpack").write_bytes(serialization.to_bytes(small))
+    given = {}
+    for name, value in serialization.msgpack_restore((folder / "flax-small.msgpack").read_bytes()).items():
+        kind, raw = "U8", value.tobytes()
+        if name.startswith("int"):  # numbers as I8
+            kind, raw = "I8", value.astype(np.int8).tobytes()
+        elif name == "float4_e2m1fn":  # two to a byte, the first in the low half
+            kind, raw = "F4", bytes(raw[i] & 15 | (raw[i + 1] & 15) << 4 for i in range(0, len(raw), 2))
+        elif name == "float8_e8m0fnu":
+            kind = "F8_E8M0"
+        given[name] = [kind, list(value.shape), hashlib.sha256(raw).hexdigest()]
+    content["flax-small.msgpack"] = given
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
     (folder / "flax.json").write_text(text + "\n", encoding="utf-8")
     print("flax", flax.__version__, sum(len(v) for v in content.values()), "tensors")

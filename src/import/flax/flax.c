@@ -8,7 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "import/core/wire.h"
+#include "import/flax/flax_types.h"
 #include <stdio.h>
 
 enum { DEPTH = 512, NAME_MAX = 65536, TYPE_MAX = 32, PROBE_TOKENS = 4096 };
@@ -168,44 +168,10 @@ static sft_status is_text(sft__wire_in *in, const token *t, const char *text, bo
 
 typedef struct array {
     sft__wire_dims dims;
-    const sft_dtype *dtype;
+    const sft__flax_type *kind; /* NULL: not known */
     char type[TYPE_MAX];
     sft__run run;
 } array;
-
-static const sft_dtype *type_of(const char *name) {
-    static const struct {
-        const char *name;
-        uint32_t dtype;
-    } rows[] = {
-        {"float32", SFT_F32},
-        {"float16", SFT_F16},
-        {"bfloat16", SFT_BF16},
-        {"float64", SFT_F64},
-        {"int8", SFT_I8},
-        {"uint8", SFT_U8},
-        {"int16", SFT_I16},
-        {"uint16", SFT_U16},
-        {"int32", SFT_I32},
-        {"uint32", SFT_U32},
-        {"int64", SFT_I64},
-        {"uint64", SFT_U64},
-        {"bool", SFT_BOOL},
-        {"complex64", SFT_C64},
-        {"complex128", SFT__C128},
-        {"float8_e4m3fn", SFT_F8_E4M3},
-        {"float8_e5m2", SFT_F8_E5M2},
-        {"float8_e4m3fnuz", SFT_F8_E4M3FNUZ},
-        {"float8_e5m2fnuz", SFT_F8_E5M2FNUZ},
-        {"float8_e8m0fnu", SFT_F8_E8M0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            return sft__import_dtype(rows[i].dtype);
-        }
-    }
-    return NULL;
-}
 
 static sft_status read_dims(reading *r, sft__wire_dims *dims, uint64_t *at, uint64_t end,
                             sft_error *err) {
@@ -251,7 +217,7 @@ static sft_status read_array(reading *r, const token *ext, array *a, sft_error *
     if (t.type != BIN || at != end) {
         return bad(t.start, err, "an array that does not end with its bytes");
     }
-    a->dtype = type_of(a->type);
+    a->kind = sft__flax_type_get(a->type);
     a->run = (sft__run){t.at, t.len, 0};
     return SFT_OK;
 }
@@ -274,7 +240,7 @@ static bool below_key(const reading *r, const char **name, size_t *len) {
     return true;
 }
 
-static sft_status add_array(reading *r, const array *a, const sft__run *runs, size_t count,
+static sft_status add_array(reading *r, const array *a, sft__run *runs, size_t count,
                             sft_error *err) {
     const char *name;
     size_t len;
@@ -284,7 +250,7 @@ static sft_status add_array(reading *r, const array *a, const sft__run *runs, si
         return SFT_OK;
     }
     r->matched++;
-    if (a->dtype == NULL) {
+    if (a->kind == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, a->type, strlen(a->type));
         return sft__import_opaque(r->job, name, len, a->run.offset, err,
@@ -294,9 +260,9 @@ static sft_status add_array(reading *r, const array *a, const sft__run *runs, si
     memset(&t, 0, sizeof t);
     t.name = name;
     t.name_len = len;
-    t.dtype = a->dtype;
     t.shape = a->dims.at;
     t.rank = a->dims.rank;
+    SFT_TRY(sft__flax_take(r->job, a->kind, &t, runs, count, err));
     return sft__import_runs(r->job, &t, runs, count, err);
 }
 
@@ -347,7 +313,7 @@ static sft_status chunk_all(reading *r, array *a, uint64_t count, uint64_t *at, 
             return bad(t.start, err, "chunks of different types");
         }
         memcpy(a->type, chunk.type, sizeof a->type);
-        a->dtype = chunk.dtype;
+        a->kind = chunk.kind;
         a->run = chunk.run;
         if (!sft__grow(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1, sizeof *r->runs)) {
             return sft__fail_nomem(err, (size_t)i * sizeof *r->runs);

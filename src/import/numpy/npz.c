@@ -1,24 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/numpy/npz.c - numpy archives: a zip of NAME.npy members, stored or deflated. An archive that
- * also holds pickles is read as PyTorch would read it. Source: numpy/lib/_npyio_impl.py. Read
+ * import/numpy/npz.c - numpy archives: a zip of NAME.npy members, stored or deflated. An archive
+ * that also holds pickles is read as PyTorch would read it. Source: numpy/lib/_npyio_impl.py. Read
  * first: npy.h, zip.h.
  */
-#include "import/numpy/npy.h"
 #include "import/archive/zip.h"
+#include "import/numpy/npy.h"
 
 static bool ends_with(const char *name, size_t len, const char *end) {
     const size_t n = strlen(end);
     return len >= n && memcmp(name + len - n, end, n) == 0;
 }
 
-/* The first member is an array. */
+/* Settings and notes that programs put beside the arrays. */
+static bool is_text(const char *name, size_t len) {
+    return ends_with(name, len, ".json") || ends_with(name, len, ".txt") ||
+           ends_with(name, len, ".yaml") || ends_with(name, len, ".md");
+}
+
+/* The first member is an array; or texts, which are stored, and then an array. A Keras archive
+ * begins with texts of its own. */
 static bool probe(const sft__probe *p) {
-    if (!sft__zip_probe(p) || p->head_len < 34) {
+    size_t at = 0;
+
+    if (!sft__zip_probe(p)) {
         return false;
     }
-    const size_t len = sft__load_le16(p->head + 26);
-    return 30 + len <= p->head_len && ends_with((const char *)p->head + 30, len, ".npy");
+    for (int i = 0; i < 8 && at + 34 <= p->head_len; i++) {
+        const uint8_t *h = p->head + at;
+        const size_t len = sft__load_le16(h + 26);
+        const uint64_t next =
+            at + 30 + (uint64_t)len + sft__load_le16(h + 28) + sft__load_le32(h + 18);
+        const char *name = (const char *)h + 30;
+        if (memcmp(h, "PK\003\004", 4) != 0 || at + 30 + len > p->head_len) {
+            return false;
+        }
+        if (ends_with(name, len, ".npy")) {
+            return true;
+        }
+        const bool keras = (len == 13 && memcmp(name, "metadata.json", 13) == 0) ||
+                           (len == 11 && memcmp(name, "config.json", 11) == 0);
+        if (keras || !is_text(name, len) || (h[6] & 8) != 0 || next > p->head_len) {
+            return false;
+        }
+        at = (size_t)next;
+    }
+    return false;
 }
 
 static sft_status add_member(sft__import *job, const sft__zip_entry *e, sft_error *err) {
@@ -26,6 +53,11 @@ static sft_status add_member(sft__import *job, const sft__zip_entry *e, sft_erro
     uint32_t source;
     uint64_t offset;
 
+    if (is_text(e->name, e->name_len)) {
+        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, e->name, e->name_len,
+                         "npz-member", e->header, "a text beside the arrays");
+        return SFT_OK;
+    }
     if (!ends_with(e->name, e->name_len, ".npy")) {
         return sft__import_opaque(job, e->name, e->name_len, e->header, err,
                                   "npz-member: a member that is no .npy file");
