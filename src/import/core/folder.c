@@ -30,6 +30,7 @@ typedef struct merging {
     sft_import_report *report;
     sft_piece *pieces; /* scratch */
     size_t room;
+    sft__buf blocks; /* of a set of GGUF: what gguf.tensors is in each, without braces */
 } merging;
 
 /* ---------------------------------------------------------------- sources that pass on */
@@ -113,6 +114,20 @@ static sft_status add_sources(merging *m, held *h, uint32_t *first, sft_error *e
     return SFT_OK;
 }
 
+/* Of a set of GGUF: what says which file it is, is not true of all of them together; what says
+ * which blocks its tensors have is put together. */
+static bool is_of_set(merging *m, const sft_metadata_entry *e) {
+    static const char notes[] = "gguf.tensors";
+
+    if (e->key_len == sizeof notes - 1 && memcmp(e->key, notes, e->key_len) == 0 &&
+        e->value_len > 2) {
+        sft__buf_text(&m->blocks, m->blocks.len == 0 ? "{" : ", ");
+        sft__buf_add(&m->blocks, e->value + 1, e->value_len - 2);
+        return true;
+    }
+    return e->key_len > 6 && memcmp(e->key, "split.", 6) == 0;
+}
+
 static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t source,
                             uint32_t *first, sft_error *err) {
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
@@ -125,6 +140,9 @@ static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t sou
         for (size_t k = 0; k < sft_catalog_metadata_count(catalog, i); k++) {
             SFT_TRY(
                 sft_catalog_metadata_at(catalog, i, k, &e.key, &e.key_len, &e.value, &e.value_len));
+            if (m->index == NULL && is_of_set(m, &e)) {
+                continue;
+            }
             SFT_TRY(sft_builder_add_metadata(m->builder, at, &e, err));
         }
     }
@@ -183,28 +201,18 @@ static sft_status in_file(sft_error *err, const sft_error *why, const char *file
 }
 
 /* entry: the first of the file in the index. */
-static sft_status add_shard(merging *m, const char *path, size_t entry, sft_error *err) {
-    sft_import_report *report = NULL;
-    sft_catalog *catalog;
+static sft_status take_shard(merging *m, sft_catalog *catalog, size_t entry, sft_error *err) {
     uint32_t source = 0;
     uint32_t file = 0;
-    sft_error why;
 
-    /* One file: an index that names an index leads nowhere. */
-    sft_status status = sft__import_open_file(&catalog, path, m->options, &report, &why);
-    if (status != SFT_OK) {
-        const char *slash = strrchr(path, '/');
-        return in_file(err, &why, slash != NULL ? slash + 1 : path);
-    }
-    sft__report_merge(m->report, report);
-    sft_import_report_free(report);
     held *h = sft__alloc(m->allocator, sizeof *h);
     if (h == NULL) {
         sft_catalog_close(catalog);
         return sft__fail_nomem(err, sizeof *h);
     }
     *h = (held){m->allocator, catalog, 1};
-    status = m->index != NULL ? sft__shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
+    sft_status status =
+        m->index != NULL ? sft__shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
     if (status == SFT_OK) {
         status = add_sources(m, h, &source, err);
     }
@@ -216,6 +224,28 @@ static sft_status add_shard(merging *m, const char *path, size_t entry, sft_erro
     }
     held_drop(h);
     return status;
+}
+
+static sft_status open_shard(merging *m, const char *path, sft_catalog **catalog, sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_error why;
+
+    /* One file: an index that names an index leads nowhere. */
+    const sft_status status = sft__import_open_file(catalog, path, m->options, &report, &why);
+    if (status != SFT_OK) {
+        const char *slash = strrchr(path, '/');
+        return in_file(err, &why, slash != NULL ? slash + 1 : path);
+    }
+    sft__report_merge(m->report, report);
+    sft_import_report_free(report);
+    return SFT_OK;
+}
+
+static sft_status add_shard(merging *m, const char *path, size_t entry, sft_error *err) {
+    sft_catalog *catalog;
+
+    SFT_TRY(open_shard(m, path, &catalog, err));
+    return take_shard(m, catalog, entry, err);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -250,23 +280,131 @@ static sft_status add_all(merging *m, const char *path, sft_error *err) {
     return status;
 }
 
-/* Anything that a catalog over files needs, around `index` (or the one file at `path`). */
+/* ---------------------------------------------------------------- sets of GGUF */
+
+enum { SET_END = 20 /* -00001-of-00003.gguf */, SET_NUMBER = 5 };
+
+static uint32_t set_number(const char *p) {
+    uint32_t v = 0;
+
+    for (int i = 0; i < SET_NUMBER; i++) {
+        if (p[i] < '0' || p[i] > '9') {
+            return 0;
+        }
+        v = 10 * v + (uint32_t)(p[i] - '0');
+    }
+    return v;
+}
+
+/* The number of files by the end of the first one's name; 0: it is no such name. */
+static uint32_t set_count(const char *path) {
+    const size_t len = strlen(path);
+    const char *end = len > SET_END ? path + len - SET_END : NULL;
+
+    return end != NULL && end[0] == '-' && set_number(end + 1) == 1 &&
+                   memcmp(end + 6, "-of-", 4) == 0 && memcmp(end + 15, ".gguf", 5) == 0
+               ? set_number(end + 10)
+               : 0;
+}
+
+bool sft__gguf_set_likely(const char *path, const uint8_t *head, size_t len) {
+    return len >= 8 && memcmp(head, "GGUF", 4) == 0 && set_count(path) > 1;
+}
+
+static uint64_t set_value(const sft_catalog *catalog, const char *key, uint64_t otherwise) {
+    size_t len = 0;
+    const char *text = sft_catalog_metadata_find(catalog, 0, key, strlen(key), &len);
+    uint64_t v = 0;
+
+    for (size_t i = 0; text != NULL && i < len; i++) {
+        v = text[i] >= '0' && text[i] <= '9' && i < 10 ? 10 * v + (uint64_t)(text[i] - '0')
+                                                       : UINT64_MAX / 16;
+    }
+    return text != NULL && len != 0 ? v : otherwise;
+}
+
+/* Does the file say that it is this one of so many? */
+static sft_status set_check(const sft_catalog *catalog, const char *path, uint32_t number,
+                            uint32_t count, sft_error *err) {
+    const uint64_t no = set_value(catalog, "split.no", UINT64_MAX);
+    const uint64_t of = set_value(catalog, "split.count", UINT64_MAX);
+
+    return no == number && of == count
+               ? SFT_OK
+               : sft__fail(
+                     err, SFT_E_SHARD_DISAGREES,
+                     "%.200s is by its name shard %u of %u, by split.no and split.count it is not",
+                     path, (unsigned)number + 1, (unsigned)count);
+}
+
+/* Opens the files one after the other; name: room for path. */
+static sft_status set_all(merging *m, char *name, uint32_t count, sft_error *err) {
+    char *end = name + strlen(name) - SET_END;
+    uint64_t want = 0;
+    uint64_t have = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        sft_catalog *catalog;
+        char digits[16];
+        (void)snprintf(digits, sizeof digits, "%05u", (unsigned)i + 1);
+        memcpy(end + 1, digits, SET_NUMBER);
+        SFT_TRY(open_shard(m, name, &catalog, err));
+        const sft_status status = set_check(catalog, name, i, count, err);
+        if (status != SFT_OK) {
+            sft_catalog_close(catalog);
+            return status;
+        }
+        want = i == 0 ? set_value(catalog, "split.tensors.count", UINT64_MAX) : want;
+        have += sft_catalog_count(catalog) + sft_catalog_alias_count(catalog);
+        SFT_TRY(take_shard(m, catalog, 0, err));
+    }
+    if (want != UINT64_MAX && want != have && (m->options->flags & SFT_IMPORT_ALLOW_OPAQUE) == 0) {
+        return sft__fail(err, SFT_E_SHARD_DISAGREES,
+                         "%u files with %llu tensors, split.tensors.count says %llu",
+                         (unsigned)count, (unsigned long long)have, (unsigned long long)want);
+    }
+    return SFT_OK;
+}
+
+static sft_status add_set(merging *m, const char *path, sft_error *err) {
+    const size_t room = strlen(path) + 1;
+    char *name = sft__alloc(m->allocator, room);
+
+    if (name == NULL) {
+        return sft__fail_nomem(err, room);
+    }
+    memcpy(name, path, room);
+    sft_status status = set_all(m, name, set_count(path), err);
+    sft__free(m->allocator, name, room);
+    if (status == SFT_OK && m->blocks.len != 0) {
+        sft__buf_text(&m->blocks, "}");
+        const sft_metadata_entry e = {"gguf.tensors", 12, m->blocks.data, m->blocks.len};
+        status = m->blocks.failed ? sft__fail_nomem(err, m->blocks.len)
+                                  : sft_builder_add_metadata(m->builder, 0, &e, err);
+    }
+    return status;
+}
+
+/* Anything that a catalog over files needs, around `index`, or the set whose first file is `path`.
+ */
 static sft_status merge(sft_catalog **out, const char *path, const sft__shard_index *index,
                         const sft_import_options *options, sft_import_report **report,
                         sft_error *err) {
-    merging m = {options, sft__allocator(options->allocator), index, NULL, NULL, NULL, 0};
+    merging m = {
+        .options = options, .allocator = sft__allocator(options->allocator), .index = index};
     sft_open_options o;
 
     SFT_INIT(&o);
     o.allocator = options->allocator;
     o.limits = options->limits;
     o.access = options->access;
+    sft__buf_init(&m.blocks, m.allocator);
     sft_status status = sft__report_create(&m.report, m.allocator, err);
     if (status == SFT_OK) {
         status = sft_builder_create(&m.builder, &o, err);
     }
     if (status == SFT_OK) {
-        status = add_all(&m, path, err);
+        status = index != NULL ? add_all(&m, path, err) : add_set(&m, path, err);
     }
     if (status == SFT_OK) {
         status = sft_builder_finish(out, m.builder, err);
@@ -277,6 +415,7 @@ static sft_status merge(sft_catalog **out, const char *path, const sft__shard_in
     }
     sft_builder_free(m.builder);
     sft_import_report_free(m.report);
+    sft__buf_reset(&m.blocks);
     sft__free(m.allocator, m.pieces, m.room * sizeof *m.pieces);
     return status;
 }
@@ -323,6 +462,15 @@ sft_status sft__shards_open(sft_catalog **out, const char *path, const sft_sourc
     }
     sft__shard_index_reset(&x);
     return status;
+}
+
+sft_status sft__gguf_set_open(sft_catalog **out, const char *path,
+                              const sft_import_options *options, sft_import_report **report,
+                              sft_error *err) {
+    sft_import_options o = *options;
+
+    o.flags |= SFT__IMPORT_IN_SET;
+    return merge(out, path, NULL, &o, report, err);
 }
 
 /* Directories of other formats, by a file of theirs: *is, and why they are not read. */

@@ -98,6 +98,9 @@ const char *sft__import_refusal(const sft__probe *probe, uint32_t *format);
 
 /* ---------------------------------------------------------------- for readers */
 
+/* In options.flags: the file is opened with the others of its set. No flag of the API. */
+#define SFT__IMPORT_IN_SET (UINT32_C(1) << 31)
+
 /* Adds a tensor; its file is 0. Amplification (many or expanded tensors over few bytes) is
  * SFT_E_LIMIT: packed tensors together may be at most 64 times the file, or 1 GiB. */
 sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err);

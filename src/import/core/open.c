@@ -403,6 +403,10 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
         return sft__folder_open(out, path, is, &job.options, report, err);
     }
     SFT_TRY(probe_read(&p, head, source, job.allocator, err));
+    if (sft__gguf_set_likely(path, head, p.head_len)) {
+        *is = true;
+        return sft__gguf_set_open(out, path, &job.options, report, err);
+    }
     *is = sft__shard_index_likely(head, p.head_len) && sft__import_reader_for(&p) == NULL;
     return *is ? sft__shards_open(out, path, source, &job.options, report, err) : SFT_OK;
 }

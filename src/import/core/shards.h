@@ -45,6 +45,15 @@ sft_status sft__import_open_file(sft_catalog **out, const char *path,
                                  const sft_import_options *options, sft_import_report **report,
                                  sft_error *err);
 
+/* Is `path` the first of the files that gguf-split made of a model (NAME-00001-of-00003.gguf), by its
+ * name and its first bytes? */
+bool sft__gguf_set_likely(const char *path, const uint8_t *head, size_t len);
+/* All files of such a set as one catalog. SFT_E_SHARD_MISSING, SFT_E_SHARD_DISAGREES: a file that is no
+ * shard of it, other counts. */
+sft_status sft__gguf_set_open(sft_catalog **out, const char *path,
+                              const sft_import_options *options, sft_import_report **report,
+                              sft_error *err);
+
 /* All files of an index, or what a folder holds (an index or a single file, by the names that
  * Hugging Face gives them; else safetensors), as one catalog. *is: the folder holds such; otherwise
  * nothing is said. options: complete. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/gguf/gguf.c - GGUF files, versions 1 to 3 in both byte orders: the description is read through
- * one window, front to back, each count compared with the bytes that are left before anything is
- * made of it. Blocks are given raw, as rows of bytes, or as 32-bit floats if that is asked for.
- * Source: ggml's docs/gguf.md, gguf.cpp. Read first: gguf.h, gguf_in.h.
+ * import/gguf/gguf.c - GGUF files, versions 1 to 3 in both byte orders: the description is read
+ * through one window, front to back, each count compared with the bytes that are left before
+ * anything is made of it. Blocks are given raw, as rows of bytes, or as 32-bit floats if that is
+ * asked for. Source: ggml's docs/gguf.md, gguf.cpp. Read first: gguf.h, gguf_in.h.
  */
 #include "base/checked.h"
 #include "base/json.h"
@@ -256,6 +256,13 @@ static sft_status read_all(sft__gguf_in *g, sft_error *err) {
     SFT_TRY(check_count(g, tensors, length + 16, "tensors", err));
     SFT_TRY(check_count(g, values, length + 5, "metadata values", err));
     SFT_TRY(sft__gguf_values(g, values, err));
+    if (g->split_count > 1 && (g->job->options.flags & SFT__IMPORT_IN_SET) == 0) {
+        sft__import_find(
+            g->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, "", 0, "gguf-split", SFT_NO_OFFSET,
+            "this is shard %llu of %llu of a model: the tensors of the others are in "
+            "their own files; the first, under the name that gguf-split gave it, opens all",
+            (unsigned long long)g->split_no + 1, (unsigned long long)g->split_count);
+    }
     SFT_TRY(read_tensors(g, tensors, err));
     return sft__gguf_note_types(g, err);
 }

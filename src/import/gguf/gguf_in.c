@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/gguf/gguf_in.c - see gguf_in.h. Metadata become texts: strings as they are, numbers in decimal,
- * arrays as JSON; which types they had is kept beside them, so that a writer can give them back.
+ * import/gguf/gguf_in.c - see gguf_in.h. Metadata become texts: strings as they are, numbers in
+ * decimal, arrays as JSON; which types they had is kept beside them, so that a writer can give them
+ * back.
  */
 #include "import/gguf/gguf_in.h"
 #include "base/checked.h"
@@ -347,6 +348,20 @@ static bool is_key(const key_of *k, const char *text) {
     return k->len == strlen(text) && memcmp(k->name, text, k->len) == 0;
 }
 
+/* A number below 65,536 in decimal; 0: anything else. */
+static uint32_t small_number(const sft__buf *text) {
+    uint32_t v = 0;
+
+    for (size_t i = 0; i < text->len; i++) {
+        const char c = text->data[i];
+        if (c < '0' || c > '9' || i == 5) {
+            return 0;
+        }
+        v = 10 * v + (uint32_t)(c - '0');
+    }
+    return v;
+}
+
 static sft_status set_alignment(sft__gguf_in *g, uint32_t type, uint64_t at, sft_error *err) {
     uint64_t v = 0;
 
@@ -388,6 +403,12 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     SFT_TRY(check_text(g, err));
     if (is_key(key, "general.alignment")) {
         SFT_TRY(set_alignment(g, type, at, err));
+    }
+    if (is_key(key, "split.no") && type != SFT__GGUF_STRING && type != SFT__GGUF_ARRAY) {
+        g->split_no = small_number(&g->text);
+    }
+    if (is_key(key, "split.count") && type != SFT__GGUF_STRING && type != SFT__GGUF_ARRAY) {
+        g->split_count = small_number(&g->text);
     }
     note_type(g, key->name, key->len, type, element);
     SFT_TRY(sft__gguf_check_note(g, &g->types, err));
