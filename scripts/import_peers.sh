@@ -43,6 +43,7 @@ peer onnx-flax onnx flax
 peer mindspore mindspore
 peer paddle paddle paddle_static
 peer hdf5 hdf5
+peer h5py2 h5py
 peer tf tf tflite
 peer arrow arrow
 for more in classic h5py; do

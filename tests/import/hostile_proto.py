@@ -209,6 +209,28 @@ def onnx():
         case("onnx: external data in %s" % location[:20], onnx_model(external(location)), U, "+")
     case("onnx: location with a NUL", onnx_model(external("a\0b")), U, "NUL")
 
+def onnx_constants():
+    def put(name, *attribute, verdict=H, error=None):
+        node = onnx_node("n", "Constant", b"".join(attribute))
+        case("onnx: a constant: " + name, field(1, 10) + field(7, node + field(2, "g")), verdict, error)
+
+    put("floats", field(1, "value_floats"), fixed(7, 1.0), fixed(7, 2.0))
+    put("packed floats", field(1, "value_floats"), field(7, DATA))
+    put("packed floats and half of one", field(1, "value_floats"), field(7, DATA[:7]), verdict=U, error="number")
+    put("no floats", field(1, "value_floats"))
+    put("a float", field(1, "value_float"), fixed(2, 1.0))
+    put("a float twice", field(1, "value_float"), fixed(2, 1.0), fixed(2, 1.0), verdict=U, error="number")
+    put("no float", field(1, "value_float"), verdict=U, error="without its number")
+    put("a float that is an integer", field(1, "value_float"), field(2, 5), verdict=U, error="number")
+    put("integers", field(1, "value_ints"), field(8, -1), field(8, 7))
+    put("packed integers", field(1, "value_ints"), field(8, varint(-1) + varint(7)))
+    put("packed integers that are cut", field(1, "value_ints"), field(8, b"\xff\xff"), verdict=U, error="varint")
+    put("an integer", field(1, "value_int"), field(3, -5))
+    put("texts", field(1, "value_strings"), field(9, "a"), field(9, "b"))
+    put("a sparse tensor", field(1, "sparse_value"), field(22, field(1, onnx_tensor())), verdict=ANY, error="sparse")
+    put("500,000 integers", field(1, "value_ints"), field(8, b"\1" * 500000))
+
+
 
 def beside(tool, faults):
     """External data: (entries, how to make the folder, a word of the error or None). The error must come without
@@ -471,7 +493,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (mindspore, onnx, flax, paddle):
+    for make in (mindspore, onnx, onnx_constants, flax, paddle):
         make()
     if args.corpus:
         corpus(args.corpus)

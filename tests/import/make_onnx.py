@@ -116,6 +116,18 @@ def main() -> int:
     assert content["onnx-many.onnx"] == rows
     text = model([helper.make_tensor("words", T.STRING, (2,), [b"a", b"b"])])
     put("onnx-strings.onnx", text, {"refused": "words has the element type 8 (strings)"})
+    constants = [helper.make_node("Constant", [], [k[6:]], **{k: v}) for k, v in
+                 {"value_float": -1.5, "value_floats": [0.25, 3.0, -7.5], "value_int": -9, "value_ints": [1, -2, 1 << 40],
+                  "value_string": "a", "value_strings": ["b", "c"]}.items()]
+    sixes = [numpy_helper.from_array((rng.standard_normal((4, 6)) * 2).astype(d), d.__name__) for d in
+             (ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn)]
+    odd = numpy_helper.from_array((rng.standard_normal(7) * 2).astype(ml_dtypes.float6_e2m3fn), "odd")
+    numbers = {"float": np.array(-1.5, np.float32), "floats": np.array([0.25, 3.0, -7.5], np.float32),
+               "int": np.array(-9), "ints": np.array([1, -2, 1 << 40])}
+    rows = {k: [ROWS[v.dtype.name], list(v.shape), hashlib.sha256(v.tobytes()).hexdigest()] for k, v in numbers.items()}
+    rows |= {t.name: [k, [4, 6], hashlib.sha256(t.raw_data).hexdigest()] for t, k in zip(sixes, ("F6_E2M3", "F6_E3M2"))}
+    rows["odd"] = ["U8", [6], hashlib.sha256(odd.raw_data).hexdigest()]
+    put("onnx-constants.onnx", model([*sixes, odd], constants), rows)
     (folder / "onnx.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print("onnx", onnx.__version__, sum(len(v) for v in content.values()), "tensors")
     return 0

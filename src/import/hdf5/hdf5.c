@@ -64,7 +64,8 @@ static sft_status take_dataset(sft__h5 *h, const sft__h5_link *link, sft_error *
         return refuse(h, &d, why, err);
     }
     if (d.empty) {
-        h->others++;
+        sft__import_find(h->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "hdf5-null",
+                         h->base + d.addr, "a dataset without a shape (a null dataspace)");
         return SFT_OK;
     }
     h->matched++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_dataset.c - what the messages of a dataset say: shape, element type, layout, filters,
- * fill value; and the attribute that names an element type HDF5 has not. Nothing of the data is
- * read. Source: HDF5 File Format Specification, IV.A.2. Read first: hdf5.h.
+ * import/hdf5/hdf5_dataset.c - what the messages of a dataset say: shape, element type, layout,
+ * filters, fill value; and the attribute that names an element type HDF5 has not. Nothing of the
+ * data is read. Source: HDF5 File Format Specification, IV.A.2. Read first: hdf5.h.
  */
 #include "base/checked.h"
 #include "import/hdf5/hdf5.h"
@@ -108,7 +108,7 @@ static sft_status layout_old(sft__h5 *h, sft__h5_dataset *d, sft__h5_in *in, uin
     return SFT_OK;
 }
 
-/* Chunks of version 4: one of five indexes. */
+/* Chunks of versions 4 and 5: one of five indexes. */
 static sft_status layout_chunks(sft__h5 *h, sft__h5_dataset *d, sft__h5_in *in, uint64_t addr,
                                 sft_error *err) {
     static const uint8_t parameters[6] = {0, 0, 0, 1, 5, 6};
@@ -132,7 +132,7 @@ static sft_status layout_chunks(sft__h5 *h, sft__h5_dataset *d, sft__h5_in *in, 
     return SFT_OK;
 }
 
-/* Versions 3 and 4. */
+/* Versions 3 to 5. */
 static sft_status layout_new(sft__h5 *h, sft__h5_dataset *d, sft__h5_in *in, uint64_t version,
                              uint64_t addr, sft_error *err) {
     d->layout = (uint32_t)sft__h5_take(in, 1);
@@ -141,7 +141,7 @@ static sft_status layout_new(sft__h5 *h, sft__h5_dataset *d, sft__h5_in *in, uin
         d->data_size = sft__h5_take(in, h->length_size);
     } else if (d->layout == COMPACT) {
         d->data_size = sft__h5_take(in, 2);
-    } else if (d->layout == CHUNKED && version == 4) {
+    } else if (d->layout == CHUNKED && version >= 4) { /* 5: sizes of filtered chunks are wider */
         return layout_chunks(h, d, in, addr, err);
     } else if (d->layout == CHUNKED) {
         const uint64_t rank = sft__h5_take(in, 1);
@@ -156,9 +156,9 @@ static sft_status take_layout(sft__h5 *h, sft__h5_dataset *d, sft_error *err) {
     sft__h5_in in = sft__h5_body(&h->object, m);
     const uint64_t version = sft__h5_take(&in, 1);
 
-    if (version == 0 || version > 4 || (m->flags & 2) != 0) {
+    if (version == 0 || version > 5 || (m->flags & 2) != 0) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, h->base + m->addr, d->name, d->name_len,
-                                "hdf5: version %u of a layout, 1 to 4 are known",
+                                "hdf5: version %u of a layout, 1 to 5 are known",
                                 (unsigned)version);
     }
     SFT_TRY(version < 3 ? layout_old(h, d, &in, m->addr, err)

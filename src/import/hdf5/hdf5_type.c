@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_type.c - datatypes of HDF5 as element types: integers, IEEE floats and bfloat16 of
- * both byte orders, booleans and complex numbers as h5py has them. Whatever else there is gets a
+ * import/hdf5/hdf5_type.c - datatypes of HDF5 as element types: integers, IEEE floats and bfloat16
+ * of both byte orders, booleans and complex numbers as h5py has them. Whatever else there is gets a
  * name. Types inside of types are looked at one level deep. Source: HDF5 File Format Specification,
  * IV.A.2.d. Read first: hdf5.h.
  */
@@ -18,7 +18,8 @@ enum {
     REFERENCE = 7,
     ENUM = 8,
     VARIABLE = 9,
-    ARRAY = 10
+    ARRAY = 10,
+    COMPLEX = 11 /* HDF5 2.0 */
 };
 
 typedef struct head {
@@ -163,6 +164,26 @@ static void compound(sft__h5_in *in, const head *t, sft__h5_type *type) {
     }
 }
 
+/* A float's datatype, twice. */
+static void complex_number(sft__h5_in *in, const head *t, sft__h5_type *type) {
+    static const uint32_t rows[3][2] = {
+        {SFT_F16, SFT__C32}, {SFT_F32, SFT_C64}, {SFT_F64, SFT__C128}};
+    const head inner = take_head(in);
+    sft__h5_type part = {.size = inner.size};
+
+    type->why = "complex numbers of something else than floats of 2, 4 or 8 bytes";
+    if (in->bad || inner.kind != FLOAT || inner.size > t->size || 2 * inner.size != t->size) {
+        return;
+    }
+    floating(in, &inner, &part);
+    for (size_t i = 0; i < 3; i++) {
+        if (part.dtype != NULL && part.dtype->id == rows[i][0]) {
+            type->dtype = sft__import_dtype(rows[i][1]);
+            type->unit = part.unit;
+        }
+    }
+}
+
 static void opaque(const head *t, sft__h5_type *type) {
     type->why = "opaque bytes";
     if (t->size == 1 || t->size == 2) {
@@ -202,8 +223,7 @@ sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_
                                           [BITS] = "fields of bits",
                                           [REFERENCE] = "references",
                                           [VARIABLE] = "texts or lists of any length",
-                                          [ARRAY] = "arrays as elements",
-                                          [11] = "complex numbers of HDF5 2.0"};
+                                          [ARRAY] = "arrays as elements"};
     sft__h5_in in = sft__h5_body(o, m);
 
     memset(type, 0, sizeof *type);
@@ -225,6 +245,9 @@ sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_
         break;
     case COMPOUND:
         compound(&in, &t, type);
+        break;
+    case COMPLEX:
+        complex_number(&in, &t, type);
         break;
     case ENUM:
         enumerated(&in, &t, type);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/onnx/onnx.c - the messages of an ONNX model that hold tensors: graphs, their nodes, the graphs
- * inside nodes, functions. A stack of messages under way instead of recursion; what holds no tensor
- * is passed over by its length. Nothing of the graph is interpreted. Read first: onnx.h.
+ * import/onnx/onnx.c - the messages of an ONNX model that hold tensors: graphs, their nodes, the
+ * graphs inside nodes, functions. A stack of messages under way instead of recursion; what holds no
+ * tensor is passed over by its length. Nothing of the graph is interpreted. Read first: onnx.h.
  */
 #include "import/onnx/onnx.h"
 #include <stdio.h>
@@ -95,14 +95,79 @@ static sft_status enter_node(walk *w, frame *f, sft_error *err) {
     return push(w, f, err);
 }
 
+/* The entries of a repeated number, one by one or packed. */
+static sft_status count_numbers(walk *w, sft__onnx_values *v, sft_error *err) {
+    sft__wire m = v->m;
+    sft__wire_field f;
+    bool more;
+
+    for (;;) {
+        SFT_TRY(sft__wire_next(&w->o.in, &m, &f, &more, err));
+        if (!more) {
+            return SFT_OK;
+        }
+        if (f.number != v->field) {
+            continue;
+        }
+        if (f.wire != SFT__PB_BYTES || v->fixed != 0) {
+            v->entries += f.wire == SFT__PB_BYTES ? f.len / 4 : 1;
+            continue;
+        }
+        for (uint64_t at = f.at; at < f.at + f.len; v->entries++) {
+            uint64_t value;
+            SFT_TRY(sft__wire_varint(&w->o.in, &at, f.at + f.len, &value, err));
+        }
+    }
+}
+
+/* Numbers that a Constant has in its attribute itself: value_float, value_ints ... As a tensor of
+ * the node's output; texts are named. */
+static sft_status plain_constant(walk *w, const frame *f, sft_error *err) {
+    static const struct {
+        const char *name;
+        uint32_t field;
+        uint32_t fixed;
+    } rows[] = {{"value_float", 2, 4}, {"value_floats", 7, 4}, {"value_int", 3, 0},
+                {"value_ints", 8, 0},  {"value_string", 0, 0}, {"value_strings", 0, 0}};
+    const char *name;
+    bool same = false;
+    size_t i = 0;
+
+    for (; i < sizeof rows / sizeof rows[0] && !same; i++) {
+        SFT_TRY(is_text(w, &f->name, rows[i].name, &same, err));
+    }
+    if (!same || f->output.number == 0 || f->output.len == 0) {
+        return SFT_OK; /* nobody can use it */
+    }
+    i--;
+    SFT_TRY(sft__onnx_name(&w->o, &f->output, &name, err));
+    SFT_TRY(sft__onnx_join(&w->o, f->prefix, name, "", &name, err));
+    if (rows[i].field == 0) {
+        sft__import_find(w->o.job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
+                         "onnx-text", f->m.at, "a constant of texts");
+        return SFT_OK;
+    }
+    sft__onnx_values v = {f->m, rows[i].field, rows[i].fixed != 0 ? 4 : 8, rows[i].fixed, 0};
+    SFT_TRY(count_numbers(w, &v, err));
+    const bool scalar = rows[i].field < 4;
+    return scalar && v.entries != 1
+               ? sft__fail_at(err, SFT_E_SCHEMA, f->m.at, "onnx: a constant without its number")
+               : sft__onnx_numbers(&w->o, &v, name, scalar, err);
+}
+
 static sft_status enter_attribute(walk *w, frame *f, sft_error *err) {
     static const uint32_t numbers[3] = {1, 0, 0};
     bool value = false;
+    bool sparse = false;
 
     memset(&f->name, 0, sizeof f->name); /* the node's */
     SFT_TRY(look_ahead(w, f, numbers, err));
     SFT_TRY(is_text(w, &f->name, "value", &value, err));
-    f->constant = f->constant && value;
+    SFT_TRY(is_text(w, &f->name, "sparse_value", &sparse, err));
+    if (f->constant) {
+        SFT_TRY(plain_constant(w, f, err));
+    }
+    f->constant = f->constant && (value || sparse);
     return push(w, f, err);
 }
 
@@ -121,6 +186,17 @@ static sft_status sparse(walk *w, const frame *at, sft__wire m, uint64_t start, 
             values = sft__wire_inside(&f);
         }
     }
+}
+
+static sft_status sparse_constant(walk *w, const frame *at, uint64_t start, sft_error *err) {
+    const char *name = "(without a name)";
+
+    if (at->output.number != 0 && at->output.len != 0) {
+        SFT_TRY(sft__onnx_name(&w->o, &at->output, &name, err));
+        SFT_TRY(sft__onnx_join(&w->o, at->prefix, name, "", &name, err));
+    }
+    return sft__import_opaque(w->o.job, name, strlen(name), start, err,
+                              "onnx: %.100s is a sparse tensor", name);
 }
 
 static sft_status constant(walk *w, const frame *at, sft__wire m, sft_error *err) {
@@ -202,7 +278,7 @@ static sft_status in_attribute(walk *w, frame *at, const sft__wire_field *f, fra
         return at->constant ? constant(w, at, child->m, err) : SFT_OK;
     }
     if (f->number == 22 && at->constant) {
-        return sparse(w, at, child->m, f->start, err);
+        return sparse_constant(w, at, f->start, err);
     }
     if (f->number != 6 && f->number != 11) {
         return SFT_OK;

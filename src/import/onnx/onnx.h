@@ -47,9 +47,14 @@ typedef struct sft__onnx_values {
     sft__wire m;
     uint32_t field;
     uint32_t width;
+    uint32_t fixed; /* bytes of each on the wire, 4 or 8; 0: varints */
     uint64_t entries;
 } sft__onnx_values;
 sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *values, uint32_t *source,
                                    sft_error *err);
+
+/* The numbers of an attribute as a tensor of one dimension, or none. */
+sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const char *name,
+                             bool scalar, sft_error *err);
 
 #endif

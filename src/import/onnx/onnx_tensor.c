@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/onnx/onnx_tensor.c - a TensorProto: its shape and type, and where its elements are: raw_data,
- * numbers one by one, or another file. Types that safetensors has not are told in the metadata and
- * kept as bytes. Read first: onnx.h.
+ * import/onnx/onnx_tensor.c - a TensorProto: its shape and type, and where its elements are:
+ * raw_data, numbers one by one, or another file. Types that safetensors has not are told in the
+ * metadata and kept as bytes. Read first: onnx.h.
  */
 #include "base/checked.h"
 #include "import/onnx/onnx.h"
@@ -284,6 +284,7 @@ static sft_status place_numbers(sft__onnx *o, const proto *t, const onnx_type *t
     }
     sft__onnx_values v = {.m = t->m, .field = type->field};
     v.width = type->field == FLOATS ? 4 : type->field == DOUBLES ? 8 : dtype->block_bytes;
+    v.fixed = fixed ? v.width : 0; /* the others are varints */
     v.entries = nbytes / v.width;
     *run = (sft__run){0, nbytes, 0};
     return nbytes == 0 && t->number_count == 0 ? SFT_OK
@@ -347,6 +348,29 @@ static sft_status about(sft_error *err, sft_status status, const char *name) {
     return status;
 }
 
+sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const char *name,
+                             bool scalar, sft_error *err) {
+    sft__run run = {0, values->entries * values->width, 0}; /* each takes a byte of the file */
+    const sft_tensor t = {.name = name,
+                          .name_len = strlen(name),
+                          .dtype = sft_dtype_get(values->fixed != 0 ? SFT_F32 : SFT_I64),
+                          .shape = &values->entries,
+                          .rank = scalar ? 0 : 1};
+
+    if (values->entries != 0) {
+        SFT_TRY(sft__onnx_values_source(o, values, &run.source, err));
+    }
+    return about(err, sft__import_runs(o->job, &t, &run, 1, err), name);
+}
+
+/* 6-bit floats as onnx 1.23 packs them, four to three bytes; before, and one by one, a byte each.
+ */
+static bool is_six(const proto *t, const onnx_type *type, uint64_t elements) {
+    const bool bytes = t->number_count != 0 || (t->raw.number != 0 && t->raw.len == elements) ||
+                       (t->location == 1 && t->ext.has_length && t->ext.length == elements);
+    return (type == &types[27] || type == &types[28]) && !bytes;
+}
+
 static sft_status add(sft__onnx *o, proto *t, const char *name, sft_error *err) {
     const onnx_type *type = t->type < sizeof types / sizeof types[0] ? &types[t->type] : &types[0];
     sft__wire_dims shape = t->dims;
@@ -365,8 +389,17 @@ static sft_status add(sft__onnx *o, proto *t, const char *name, sft_error *err) 
     if (!sft__wire_elements(&t->dims, &elements)) {
         return sft__fail_at(err, SFT_E_OVERFLOW, t->m.at, "the size of its shape overflows");
     }
+    const bool six = is_six(t, type, elements);
     const bool packed = type->bits != 0 && !(type->dtype == SFT_F4 && elements % 2 == 0);
-    if (packed) {
+    if (six && elements % 4 == 0) {
+        out.dtype = sft_dtype_get(type == &types[27] ? SFT_F6_E2M3 : SFT_F6_E3M2);
+    } else if (six) {
+        out.dtype = sft_dtype_get(SFT_U8);
+        SFT_TRY(tell_type(o, name, type, &t->dims, err));
+        elements = elements / 4 * 3 + (elements % 4 * 6 + 7) / 8;
+        shape.rank = 1;
+        shape.at[0] = elements;
+    } else if (packed) {
         const uint64_t per = 8 / type->bits;
         out.dtype = sft_dtype_get(SFT_U8);
         SFT_TRY(tell_type(o, name, type, &t->dims, err));

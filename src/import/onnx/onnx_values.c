@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/onnx/onnx_values.c - numbers that a TensorProto keeps one by one (float_data, int32_data ...),
- * packed or not, as a source of little-endian elements. One pass counts them and notes every
+ * import/onnx/onnx_values.c - numbers that a TensorProto keeps one by one (float_data, int32_data
+ * ...), packed or not, as a source of little-endian elements. One pass counts them and notes every
  * 1,024th place; a read decodes from the note before it, so any thread may read anywhere. Read
  * first: onnx.h.
  */
@@ -30,15 +30,10 @@ static sft_status no_number(uint64_t at, sft_error *err) {
     return sft__fail_at(err, SFT_E_SCHEMA, at, "onnx: a number in a field of another kind");
 }
 
-/* float_data and double_data are of fixed width on the wire, the others varints. */
-static size_t wire_width(uint32_t field) {
-    return field == 4 ? 4 : field == 10 ? 8 : 0;
-}
-
 /* The next number at or behind *p; *more false: there is none. */
 static sft_status next_number(sft__wire_in *in, const sft__onnx_values *v, place *p,
                               uint64_t *value, bool *more, sft_error *err) {
-    const size_t width = wire_width(v->field);
+    const size_t width = v->fixed;
     const uint8_t *bytes;
 
     *more = true;
