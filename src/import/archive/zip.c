@@ -343,7 +343,7 @@ static sft_status local_sizes(sft__import *job, const sft__zip_entry *z, const u
 }
 
 static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z, const zip_end *e,
-                             uint8_t *room, sft_error *err) {
+                             uint8_t **room, sft_error *err) {
     const uint8_t *h;
     uint64_t stop;
 
@@ -362,8 +362,11 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z,
     if (all <= GLANCE) {
         SFT_TRY(glance(w, z->header, all, &h, err));
     } else {
-        SFT_TRY(sft_source_read(job->file, z->header, room, all, err));
-        h = room;
+        if (*room == NULL) {
+            SFT_TRY(sft__import_alloc(job, room, LOCAL_BYTES + 2 * 65536 + 128, 1, err));
+        }
+        SFT_TRY(sft_source_read(job->file, z->header, *room, all, err));
+        h = *room;
     }
     if (name_len != z->name_len || memcmp(h + LOCAL_BYTES, z->name, name_len) != 0) {
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
@@ -504,9 +507,8 @@ static sft_status entries_read(sft__zip *zip, sft__import *job, zip_window *w, c
         return sft__fail_at(err, SFT_E_LIMIT, e->directory, "zip-directory: too large");
     }
     uint8_t *dir;
-    uint8_t *room;
+    uint8_t *room = NULL; /* for long headers, made when one is met */
     SFT_TRY(sft__import_alloc(job, &dir, bytes, 1, err));
-    SFT_TRY(sft__import_alloc(job, &room, LOCAL_BYTES + 2 * 65536 + 128, 1, err));
     SFT_TRY(sft__import_alloc(job, &zip->entries, (size_t)e->entries, sizeof *zip->entries, err));
     if (bytes != 0) {
         SFT_TRY(sft_source_read(job->file, e->directory, dir, bytes, err));
@@ -517,7 +519,7 @@ static sft_status entries_read(sft__zip *zip, sft__import *job, zip_window *w, c
                             err));
         zip->count++;
         at += used;
-        SFT_TRY(local_read(job, w, &zip->entries[i], e, room, err));
+        SFT_TRY(local_read(job, w, &zip->entries[i], e, &room, err));
     }
     if (at != bytes) {
         return wrong(job, "zip-directory", e->directory + at, err,

@@ -79,6 +79,7 @@ extern const sft__reader sft__reader_npz;
 extern const sft__reader sft__reader_gguf;
 extern const sft__reader sft__reader_torch_zip;
 extern const sft__reader sft__reader_dcp;
+extern const sft__reader sft__reader_distcp;
 extern const sft__reader sft__reader_torch_legacy;
 extern const sft__reader sft__reader_torch_tar;
 extern const sft__reader sft__reader_pickle;

@@ -13,6 +13,7 @@ const sft__reader *const sft__import_readers[] = {
     &sft__reader_gguf,
     &sft__reader_keras,
     &sft__reader_dcp,
+    &sft__reader_distcp,
     &sft__reader_torch_zip, /* any zip that no row above took */
     &sft__reader_torch_legacy,
     &sft__reader_torch_tar,
