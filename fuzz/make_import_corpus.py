@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes the seeds of the import wing's targets in fuzz/corpus, from the cases of tests/import/hostile.py and from
 what real pickles hold. Run it by hand after a change; the seeds are checked in."""
+import json
 import os
+import pickle
 import re
 import sys
+import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
 
 LONGEST = 1200
+ITEM, OBJECT = 496, 243  # bytes of the archives that fuzz_dcp.c makes
 FEW = re.compile(r"opcode .. (alone|in a list)")
 
 
@@ -21,7 +25,86 @@ def put(target, name, data):
         f.write(data)
 
 
+def joblibs():
+    """Small dumps of joblib, for the target of pickles alone."""
+    fixtures = os.path.join(HERE, "..", "tests", "import", "fixtures")
+    for name in sorted(os.listdir(fixtures)):
+        if name.endswith(".joblib"):
+            with open(os.path.join(fixtures, name), "rb") as f:
+                put("paddle", name, f.read())
+
+
+def checkpoints():
+    """.metadata for the file of fuzz_dcp.c: two items of 496 bytes, and an object."""
+    fields = {"metadata": ["Metadata", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
+                           "BytesStorageMetadata"], "filesystem": ["_StorageInfo"]}
+    classes = {}
+    for module in ("torch", "torch.distributed", "torch.distributed.checkpoint"):
+        sys.modules[module] = types.ModuleType(module)
+    for part, names in fields.items():
+        module = types.ModuleType("torch.distributed.checkpoint." + part)
+        sys.modules[module.__name__] = module
+        for name in names:
+            classes[name] = type(name, (), {"__module__": module.__name__})
+            setattr(module, name, classes[name])
+
+    class Dtype:
+        def __reduce__(self):
+            return "float32"
+
+    sys.modules["torch"].float32 = Dtype()
+    Dtype.__module__ = "torch"
+
+    def make(name, **state):
+        value = classes[name]()
+        value.__dict__.update(state)
+        return value
+
+    classes["TensorProperties"].__getstate__ = lambda self: (sys.modules["torch"].float32, None, False)
+
+    def tensor(shape, *boxes):
+        chunks = [make("ChunkStorageMetadata", offsets=o, sizes=s) for o, s in boxes]
+        return make("TensorStorageMetadata", properties=make("TensorProperties"), size=shape, chunks=chunks)
+
+    def place(offset, length, path="__0_0.distcp"):
+        return make("_StorageInfo", relative_path=path, offset=offset, length=length)
+
+    def index(name, offset=None):
+        return make("MetadataIndex", fqn=name, index=0, offset=offset)
+
+    size = ITEM
+    whole = {"w": tensor((2, 3), ((0, 0), (2, 3))), "v": tensor((2, 3), ((0, 0), (2, 3))), "n": make("BytesStorageMetadata")}
+    places = {index("w", (0, 0)): place(0, size), index("v", (0, 0)): place(size, size), index("n"): place(2 * size, OBJECT)}
+    halves = {"w": tensor((4, 3), ((0, 0), (2, 3)), ((2, 0), (2, 3)))}
+    seeds = {"whole": (whole, places),
+             "halves": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(size, size)}),
+             "hole": (halves, {index("w", (0, 0)): place(0, size)}),
+             "overlap": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(9, size)}),
+             "elsewhere": (whole, {index("w", (0, 0)): place(0, size, "../x")})}
+    for name, (tensors, storage) in seeds.items():
+        data = pickle.dumps(make("Metadata", state_dict_metadata=tensors, planner_data={"w": ("w",)}, storage_data=storage), 4)
+        put("dcp", name, data)
+
+
+def exports():
+    """Lists of weights for the archive of fuzz_pt2.c."""
+    def entry(path, dtype, sizes, strides, offset=0):
+        return {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": {
+            "dtype": dtype, "sizes": [{"as_int": n} for n in sizes], "requires_grad": True, "device": {"type": "cpu", "index": None},
+            "strides": [{"as_int": n} for n in strides], "storage_offset": {"as_int": offset}, "layout": 7}}
+
+    seeds = {"whole": {"w": entry("weight_0", 7, [4, 4], [4, 1]), "v": entry("weight_1", 13, [2, 64], [64, 1])},
+             "views": {"w": entry("weight_1", 7, [4, 4], [1, 4]), "t": entry("weight_1", 7, [4, 4], [1, 4]), "x": entry("weight_1", 5, [], [], 3)},
+             "none": {}, "null": {"w": {"path_name": "weight_0", "use_pickle": True, "tensor_meta": None}},
+             "elsewhere": {"w": entry("../weight_0", 7, [4], [1])}}
+    for name, config in seeds.items():
+        put("pt2", name, json.dumps({"config": config}).encode())
+
+
 def main():
+    joblibs()
+    checkpoints()
+    exports()
     pickles = {}
 
     def take(name, pkl, *rest):

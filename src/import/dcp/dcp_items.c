@@ -199,7 +199,7 @@ sft_status sft__dcp_object(sft__dcp *d, const sft__dcp_item *item, bool *tensors
         return status;
     }
     if (status != SFT_OK) { /* an object of classes that are not known: it stays outside anyway */
-        sft__import_find(d->job, SFT_FINDING_BROKEN,
+        sft__import_find(d->job, SFT_FINDING_CONTAINER,
                          d->job->scanning ? SFT_SCAN_UNKNOWN : SFT_SCAN_HARMLESS, item->name,
                          item->name_len, "dcp-object", why.offset, "%s", why.message);
     }

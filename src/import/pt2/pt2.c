@@ -200,8 +200,8 @@ static sft_status scan_inside(pt2 *k, const sft__zip_entry *e, sft_error *err) {
     const sft__arena before = k->job->arena;
     k->job->file = part;
     if (sft__torch_zip_item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
-        sft__import_find(k->job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                         "broken", why.offset, "%s", why.message);
+        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
+                         "pt2-member", why.offset, "%s", why.message);
     }
     k->job->file = outer;
     sft__arena_rewind(&k->job->arena, &before);
