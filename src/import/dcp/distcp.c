@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/dcp/distcp.c - a file of a distributed checkpoint by itself (__0_0.distcp): archives of torch.save one
- * behind the other, without names. It is refused with a sentence; a scan looks into each archive,
- * from the last one to the first. Read first: dcp.h.
+ * import/dcp/distcp.c - a file of a distributed checkpoint by itself (__0_0.distcp): archives of
+ * torch.save one behind the other, without names. It is refused with a sentence; a scan looks into
+ * each archive, from the last one to the first. Read first: dcp.h.
  */
 #include "import/dcp/dcp.h"
 
