@@ -351,6 +351,13 @@ static const sft__global rows[] = {
     {"torch.jit._pickle", "build_tensorlist", SFT__G_INERT, 0},
     {"torch.jit._pickle", "build_tensor_from_id", SFT__G_INERT, 0},
     {"torch.jit._pickle", "restore_type_tag", SFT__G_INERT, 0},
+    {"numpy.random.bit_generator", "__pyx_unpickle_SeedSequence", SFT__G_INERT, 0},
+    {"numpy.random.bit_generator", "SeedSequence", SFT__G_INERT, 0},
+    {"numpy.core._internal", "_reconstruct", SFT__G_INERT, 0}, /* numpy before 1.0 */
+    {"joblib.numpy_pickle", "NDArrayWrapper", SFT__G_UNKNOWN, 0},
+    {"joblib.numpy_pickle", "ZNDArrayWrapper", SFT__G_UNKNOWN, 0},
+    {"joblib.numpy_pickle_compat", "NDArrayWrapper", SFT__G_UNKNOWN, 0},
+    {"joblib.numpy_pickle_compat", "ZNDArrayWrapper", SFT__G_UNKNOWN, 0},
     {"builtins", "eval", SFT__G_EVAL, 0},
 };
 
@@ -438,12 +445,18 @@ static bool has_root(const char *text, size_t len) {
     return false;
 }
 
-/* Attributes with two underscores lead from anything to everything. */
-static bool has_hidden(const char *name, size_t len) {
-    for (size_t i = 0; i + 2 < len; i++) {
-        if (name[i] == '_' && name[i + 1] == '_' && (i == 0 || name[i - 1] == '.')) {
+/* Is a part of a dotted name one of Python's own ("__globals__")? Those lead from anything to
+ * everything.
+ */
+static bool has_hidden(const char *text, size_t len) {
+    for (size_t at = 0; at <= len;) {
+        const char *dot = memchr(text + at, '.', len - at);
+        const size_t part = dot != NULL ? (size_t)(dot - text) - at : len - at;
+        if (part > 4 && memcmp(text + at, "__", 2) == 0 &&
+            memcmp(text + at + part - 2, "__", 2) == 0) {
             return true;
         }
+        at += part + 1;
     }
     return false;
 }
@@ -484,6 +497,10 @@ uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t 
     canonical(&module, &module_len);
     if (row != NULL && row->known == SFT__G_NP_NDARRAY && strcmp(row->name, "memmap") == 0) {
         *why = "opens, makes and overwrites files if it is called";
+        return SFT_SCAN_UNKNOWN;
+    }
+    if (row != NULL && row->known == SFT__G_UNKNOWN) {
+        *why = "reads files beside the one that names it";
         return SFT_SCAN_UNKNOWN;
     }
     if (row != NULL && row->known != SFT__G_EVAL) {

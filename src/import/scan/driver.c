@@ -100,6 +100,7 @@ typedef struct looked {
     size_t head_len;
     uint32_t format; /* by the bytes */
     bool read;       /* its reader found it in order */
+    bool chain;      /* of archives */
     bool refused;    /* no reader's, or one that says that it is something else */
     char sentence[400];
     uint64_t place;
@@ -241,7 +242,7 @@ static sft_status next_member(scan *s, task *t, sft_error *err) {
     member_notes(s, t, &m, &next.part);
     sft_status status = push(s, t, err);
     const bool looked_into = !m.encrypted && (m.method == 0 || m.method == 8 || m.method == 12);
-    if (status == SFT_OK && looked_into && !m.directory && !m.link && m.size != 0) {
+    if (status == SFT_OK && looked_into && m.size != 0) {
         status = push(s, &next, err);
     } else {
         sft__free(s->job->allocator, next.where, WHERE_MOST);
@@ -450,6 +451,20 @@ static bool is_other(const looked *l) {
            l->format != SFT_IMPORT_TORCH_TAR && l->format != SFT_IMPORT_UNKNOWN;
 }
 
+/* Archives one behind the other, as PyTorch's distributed checkpoints have them: no reader's, but
+ * each is. */
+static sft_status find_chain(const sft__scan_part *part, looked *l, sft_error *err) {
+    sft__members m;
+
+    if (l->head_len < 4 || sft__load_le32(l->head) != 0x04034b50u) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__members_open(&m, part, err));
+    l->chain = m.kind == SFT__MEMBERS_CHAIN;
+    l->refused = l->chain;
+    return SFT_OK;
+}
+
 static sft_status look_at(scan *s, const sft__scan_part *given, looked *l, sft_error *err) {
     sft__scan_part part = *given;
     bool complete = false;
@@ -462,7 +477,8 @@ static sft_status look_at(scan *s, const sft__scan_part *given, looked *l, sft_e
         SFT_TRY(sft_source_read(part.source, part.offset, l->head, l->head_len, err));
     }
     l->read = (part.flags & READ) != 0;
-    if (is_for_reader(&part, l, s->job->allocator)) {
+    SFT_TRY(find_chain(&part, l, err));
+    if (!l->chain && is_for_reader(&part, l, s->job->allocator)) {
         SFT_TRY(read_part(s, &part, l, err));
     }
     part.flags |= is_other(l) ? SFT__SCAN_RAW : 0;

@@ -26,6 +26,7 @@ static void begin_pickle(walk *w) {
     w->in.frame = 0;
     w->marked = false;
     w->reread = false;
+    w->objects = false;
     w->number_count = 0;
     memset(&w->array, 0, sizeof w->array);
     if ((w->ways & WALK_KEEP) == 0) {

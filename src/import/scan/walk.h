@@ -208,6 +208,7 @@ typedef struct walk {
     bool marked;     /* this pickle began with PROTO 2 or more */
     bool reread;     /* the memo was read or MEMOIZE used in this pickle */
     bool limited;    /* something was too large to be followed */
+    bool objects; /* WALK_JOBLIB: a type of objects was made */
     bool inner;      /* WALK_JOBLIB: in the pickle of an array of objects */
     size_t inner_base;
     walk_memo outer;

@@ -35,7 +35,7 @@ walk_value sft__walk_array_int(walk *w, uint64_t value) {
 }
 
 /* The bytes of an item of "f8", "<i4", "U5", "O"; 0: unknown. */
-static uint64_t item_of(const char *text, size_t len) {
+static uint64_t item_of(walk *w, const char *text, size_t len) {
     uint64_t size = 0;
     size_t at = len != 0 && memchr("<>=|", text[0], 4) != NULL ? 1 : 0;
 
@@ -63,7 +63,10 @@ static uint64_t item_of(const char *text, size_t len) {
         return size * 4;
     case '?':
         return 1;
+    case 'V': /* a record: raw, unless a type of objects was made that may be a field of it */
+        return w->objects ? 0 : size;
     case 'O':
+        w->objects = true;
         return OBJECTS;
     default:
         return 0;
@@ -83,7 +86,7 @@ walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count)
     }
     const walk_text *first = count != 0 ? text_of(w, items[0]) : NULL;
     if (first != NULL) {
-        const uint64_t item = item_of(w->pool + first->at, first->len);
+        const uint64_t item = item_of(w, w->pool + first->at, first->len);
         return walk_make(V_TUPLE, item != 0 ? keep(w, IS_TYPE, item, 2) : 0);
     }
     for (size_t i = 0; i < count; i++) {

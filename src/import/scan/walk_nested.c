@@ -10,6 +10,8 @@
 enum {
     NESTED_MOST = 65536,
     DECODED_MOST = 16 << 20,
+    SKIM_DEPTH = 32,
+    CODED_LEAST = 12, /* characters of base64 or hex that are looked at */
     /* what follows an opcode: so many bytes, or */
     NONE = 0,
     LINE = 10,
@@ -85,32 +87,50 @@ static size_t literal_bytes(const uint8_t *p, size_t left, uint8_t how) {
     return n <= left - head ? head + (size_t)n : SIZE_MAX;
 }
 
+/* What follows an opcode at `i`, which is neither NAME nor STACK: its bytes, or SIZE_MAX where they
+ * are not all there. */
+static size_t operand_bytes(const uint8_t *bytes, size_t i, size_t end, uint8_t how) {
+    if (how == LINE) {
+        const uint8_t *lf = i < end ? memchr(bytes + i, '\n', end - i) : NULL;
+        return lf != NULL ? (size_t)(lf - (bytes + i)) + 1 : SIZE_MAX;
+    }
+    return how >= LEN1 ? literal_bytes(bytes + i, end - i, how) : how;
+}
+
+/* Literals within literals are run through, too: what is behind one goes on when that has ended. */
 bool sft__walk_skims(const uint8_t *bytes, size_t len) {
+    size_t ends[SKIM_DEPTH] = {len};
+    size_t depth = 0;
     size_t texts = 0;
 
     for (size_t i = 0; i < len;) {
-        const uint8_t op = bytes[i++];
+        const size_t end = ends[depth];
+        const uint8_t op = i < end ? bytes[i] : 0;
         const uint8_t how = operand_of(op);
-        const uint8_t *lf;
-        size_t n = how;
-        if (how == BAD) {
-            return false;
-        }
         if (how == NAME || (how == STACK && texts != 0)) {
             return true;
         }
-        if (how == LINE) {
-            lf = i < len ? memchr(bytes + i, '\n', len - i) : NULL;
-            n = lf != NULL ? (size_t)(lf - (bytes + i)) + 1 : SIZE_MAX;
-        } else if (how >= LEN1) {
-            n = how == STACK ? 0 : literal_bytes(bytes + i, len - i, how);
+        const size_t at = i + 1;
+        const size_t n = how == STACK ? 0
+                         : how == BAD ? SIZE_MAX
+                                      : operand_bytes(bytes, at, end, how);
+        if (i >= end || n == SIZE_MAX || n > end - at) {
+            if (depth == 0) {
+                return false;
+            }
+            i = ends[depth--];
+            continue;
         }
         texts += op == 'S' || op == 'V' || op == 'U' || op == 'T' || op == 'X' || op == 0x8c ||
                  op == 0x8d;
-        if (n > len - i) {
-            return false;
+        i = at + n;
+        if (how >= LEN1 && how <= LEN8 && n >= 8 && op != 0x8a && op != 0x8b) {
+            if (depth + 1 == SKIM_DEPTH) {
+                return true; /* too deep for a look: walked */
+            }
+            ends[++depth] = i;
+            i = at + (how == LEN1 ? 1 : how == LEN4 ? 4 : 8);
         }
-        i += n;
     }
     return false;
 }
@@ -141,10 +161,70 @@ static void keep_decoded(walk *w, const uint8_t *bytes, size_t len) {
     }
 }
 
+static int hex_of(uint8_t c) {
+    return c >= '0' && c <= '9'                     ? c - '0'
+           : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                    : -1;
+}
+
+static int base64_of(uint8_t c) {
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+' || c == '-' ? 62
+           : c == '/' || c == '_' ? 63
+                                  : -1;
+}
+
+/* Text of hex digits (bits 4) or base64 (6), with white space anywhere, decoded into out; SIZE_MAX:
+ * it is none. Of one that is cut, what is there. */
+static size_t decode(uint8_t *out, const uint8_t *in, size_t len, unsigned bits) {
+    uint32_t held = 0;
+    unsigned have = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (in[i] == ' ' || (in[i] >= '\t' && in[i] <= '\r')) {
+            continue;
+        }
+        const int v = bits == 4 ? hex_of(in[i]) : base64_of(in[i]);
+        if (v < 0) {
+            return bits == 6 && in[i] == '=' ? n : SIZE_MAX;
+        }
+        held = (held << bits | (uint32_t)v) & 0xffffff;
+        have += bits;
+        if (have >= 8) {
+            have -= 8;
+            out[n++] = (uint8_t)(held >> have);
+        }
+    }
+    return n;
+}
+
+/* A pickle written as base64 or hex. Its first bytes tell most texts apart before a copy is made.
+ */
+static void keep_coded(walk *w, const uint8_t *text, size_t len) {
+    uint8_t first[8];
+
+    for (unsigned bits = 4; bits <= 6 && len >= CODED_LEAST; bits += 2) {
+        const size_t some = decode(first, text, len < 8 ? len : 8, bits);
+        if (some == SIZE_MAX || some == 0 || operand_of(first[0]) == BAD) {
+            continue;
+        }
+        uint8_t *copy = sft__alloc(w->job->allocator, len);
+        const size_t n = copy != NULL ? decode(copy, text, len, bits) : SIZE_MAX;
+        if (n != SIZE_MAX && n >= 4 && sft__walk_skims(copy, n)) {
+            keep_decoded(w, copy, n);
+        }
+        sft__free(w->job->allocator, copy, len);
+    }
+}
+
 void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
     if (len < 4) {
         return;
     }
+    keep_coded(w, bytes, len);
     if (sft__walk_skims(bytes, len)) {
         keep_decoded(w, bytes, len);
     }
@@ -167,6 +247,7 @@ void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, 
         }
         return;
     }
+    keep_coded(w, head, head_len);
     if (sft__walk_skims(head, head_len)) {
         keep(w, NULL, at, size);
     }
