@@ -2,7 +2,13 @@
  *
  * sft/edit.h - changing a file that exists. The data section stays byte-identical where it is not the
  * thing edited. By default an edit is safe against a crash at any moment: old file or new file, nothing
- * between. One writer at a time: two concurrent edits of one file lose one of them.
+ * between.
+ *
+ * Edits by this library wait for each other, one at a time for a file (an advisory lock; where the file
+ * system knows none, the loser is SFT_E_CHANGED). A file that somebody else replaces or writes to while
+ * it is edited stays what they made of it: SFT_E_CHANGED. On Linux there is no gap in this: the new file
+ * and the old one are exchanged, and exchanged back if what came out is not the file that was edited.
+ * Elsewhere the file is looked at just before it is replaced.
  */
 #ifndef SFT_EDIT_H
 #define SFT_EDIT_H
@@ -28,6 +34,9 @@ typedef struct sft_edit_options {
     uint32_t flags;         /* SFT_EDIT_* */
     uint64_t reserve_bytes; /* if a new file must be written: room left for later edits; default 1,024 */
     const sft_control *control;
+    /* NULL, or a catalog of this file that what is written was made of (digests, say): SFT_E_CHANGED if
+     * the file is not, any more, what that was opened over. */
+    const struct sft_catalog *made_of;
 } sft_edit_options;
 
 typedef enum sft_edit_way {

@@ -180,6 +180,7 @@ static sft_status record_inside(record *r, sft_edit_way *way, sft_error *err) {
 
     SFT_INIT(&options);
     options.control = cli_control(r->c, "writing");
+    options.made_of = r->catalog;
     sort_tensors(r);
     for (unsigned k = 0; k < 2; k++) { /* kinds that were not asked for are removed */
         const uint32_t kind = k == 0 ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;

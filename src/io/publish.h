@@ -8,6 +8,7 @@
 #ifndef SFT_IO_PUBLISH_H
 #define SFT_IO_PUBLISH_H
 
+#include "io/platform.h"
 #include "io/stream.h"
 #include <sft/write.h>
 
@@ -18,6 +19,10 @@ typedef struct sft__publish_options {
     sft_durability durability;
     uint32_t mode; /* as in sft_write_options */
     bool new_only; /* SFT_E_EXISTS if the target exists */
+    /* NULL, or what is to be replaced: SFT_E_CHANGED, and the target stays what it is, if it is another
+     * file by then, or was written to. The two are exchanged where the system can, so that nothing
+     * that came at the last moment is lost; elsewhere it is looked at just before. */
+    const sft__stat *expected;
 } sft__publish_options;
 
 /* Checks the target (a regular file or nothing; a symbolic link is followed to what it names), and

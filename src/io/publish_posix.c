@@ -551,7 +551,7 @@ static sft_status not_committed(const sft__publish *p, int cause, const char *st
  * is there by now. */
 static bool publish_by_link(sft__publish *p, int *cause) {
     *cause = EEXIST;
-    if (p->exists) {
+    if (p->exists || p->options.expected != NULL) {
         return false;
     }
     if (link_file(p, p->base) == 0) {
@@ -561,6 +561,97 @@ static bool publish_by_link(sft__publish *p, int *cause) {
     return false;
 }
 
+/* Is NAME the file that is to be replaced, as it was? cause: why it cannot be told, or 0. */
+static bool is_expected(const sft__publish *p, const char *name, int *cause) {
+    const sft__stat *e = p->options.expected;
+    struct stat st;
+
+    *cause = 0;
+    if (fstatat(p->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        *cause = errno == ENOENT ? 0 : errno;
+        return false;
+    }
+#ifdef __APPLE__
+    const struct timespec *t = &st.st_mtimespec;
+#else
+    const struct timespec *t = &st.st_mtim;
+#endif
+    return (uint64_t)st.st_dev == e->device && (uint64_t)st.st_ino == e->inode &&
+           (uint64_t)st.st_size == e->size &&
+           (int64_t)t->tv_sec * 1000000000 + t->tv_nsec == e->mtime_ns;
+}
+
+static sft_status changed(const sft__publish *p, int cause, sft_error *err) {
+    if (cause != 0) {
+        return not_committed(p, cause, "compare what is there with", err);
+    }
+    return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
+                     p->path);
+}
+
+#if defined(__linux__) && defined(RENAME_EXCHANGE)
+static int exchange(const sft__publish *p) {
+    return renameat2(p->folder, p->temp, p->folder, p->base, RENAME_EXCHANGE);
+}
+
+/* Ours takes the target's place, and what was there is looked at. If it is another file than the
+ * one expected it goes back; whoever replaced ours meanwhile is newer than both, and stays. */
+static sft_status publish_by_exchange(sft__publish *p, bool *done, sft_error *err) {
+    struct stat ours;
+    struct stat out;
+    int cause;
+
+    *done = false;
+    if (fstatat(p->folder, p->temp, &ours, AT_SYMLINK_NOFOLLOW) != 0) {
+        return not_committed(p, errno, "look at", err);
+    }
+    if (exchange(p) != 0) { /* where the system cannot, there is another way */
+        return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
+                   ? SFT_OK
+                   : not_committed(p, errno, "rename", err);
+    }
+    *done = true;
+    if (is_expected(p, p->temp, &cause)) {
+        return SFT_OK; /* the old file has the temporary name, which goes */
+    }
+    if (exchange(p) != 0) {
+        p->named = false; /* what is under the temporary name is somebody's: it stays */
+        return sft__fail_sys(err, SFT_E_CHANGED, errno,
+                             "\"%s\" was replaced by somebody else, whose file is called %s now",
+                             p->path, p->temp);
+    }
+    if (fstatat(p->folder, p->temp, &out, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (out.st_ino != ours.st_ino || out.st_dev != ours.st_dev) && exchange(p) != 0) {
+        p->named = false;
+    }
+    return changed(p, cause, err);
+}
+#else
+static sft_status publish_by_exchange(sft__publish *p, bool *done, sft_error *err) {
+    (void)p;
+    (void)err;
+    *done = false;
+    return SFT_OK;
+}
+#endif
+
+static sft_status publish_expected(sft__publish *p, sft_error *err) {
+    bool done;
+    int cause;
+
+    if (!is_expected(p, p->base, &cause)) {
+        return changed(p, cause, err);
+    }
+    SFT_TRY(publish_by_exchange(p, &done, err));
+    if (!done) {
+        if (renameat(p->folder, p->temp, p->folder, p->base) != 0) {
+            return not_committed(p, errno, "rename", err);
+        }
+        p->named = false;
+    }
+    return SFT_OK;
+}
+
 static sft_status publish_by_rename(sft__publish *p, sft_error *err) {
     int rc;
     if (!p->named && with_temp_name(p, make_linked) != 0) {
@@ -568,6 +659,9 @@ static sft_status publish_by_rename(sft__publish *p, sft_error *err) {
     }
     if (close_file(p) != 0) {
         return not_committed(p, errno, "close", err);
+    }
+    if (p->options.expected != NULL) {
+        return publish_expected(p, err);
     }
     if (p->options.new_only) {
         rc = rename_new(p);

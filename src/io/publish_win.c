@@ -249,6 +249,19 @@ static sft_status not_committed(const sft__publish *p, DWORD cause, const char *
                          "\"%s\" stays as it was, cannot %s the new file", p->path, step);
 }
 
+static sft_status check_expected(const sft__publish *p, sft_error *err) {
+    const sft__stat *e = p->options.expected;
+    sft__stat now;
+    bool exists;
+
+    SFT_TRY(sft__path_stat(p->path, &exists, &now, err));
+    return exists && now.device == e->device && now.inode == e->inode && now.size == e->size &&
+                   now.mtime_ns == e->mtime_ns
+               ? SFT_OK
+               : sft__fail(err, SFT_E_CHANGED,
+                           "\"%s\" was changed or replaced by somebody else", p->path);
+}
+
 sft_status sft__publish_commit(sft__publish *publish, sft_error *err) {
     const bool durable = publish->options.durability == SFT_DURABLE_FULL;
     const HANDLE file = publish->file;
@@ -261,6 +274,9 @@ sft_status sft__publish_commit(sft__publish *publish, sft_error *err) {
     publish->file = INVALID_HANDLE_VALUE;
     if (CloseHandle(file) == 0) {
         return not_committed(publish, GetLastError(), "close", err);
+    }
+    if (publish->options.expected != NULL) {
+        SFT_TRY(check_expected(publish, err));
     }
     if (MoveFileExW(publish->temp.text, publish->target.text, flags) == 0) {
         return not_committed(publish, GetLastError(), "rename", err);

@@ -12,6 +12,11 @@
  * to. */
 sft_status sft__rewrite_open(const char *path, sft__handle *out, sft__stat *st, bool *refused,
                              sft_error *err);
+/* Waits until this process alone edits the file behind the handle, until it is closed. Where the file
+ * system knows no locks nobody waits. SFT_E_CANCELLED: `stop` said so, which is asked now and then;
+ * it may be NULL. */
+sft_status sft__rewrite_lock(sft__handle file, const char *path, bool (*stop)(void *), void *ctx,
+                             sft_error *err);
 /* Closes; with `durable` after the bytes reached the disk. SFT_E_DURABILITY if they perhaps did
  * not. */
 sft_status sft__rewrite_close(sft__handle file, const char *path, bool durable, sft_error *err);

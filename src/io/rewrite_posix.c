@@ -6,6 +6,8 @@
 #include "io/rewrite.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 sft_status sft__rewrite_open(const char *path, sft__handle *out, sft__stat *st, bool *refused,
@@ -28,6 +30,23 @@ sft_status sft__rewrite_open(const char *path, sft__handle *out, sft__stat *st, 
         return status;
     }
     *out = fd;
+    return SFT_OK;
+}
+
+sft_status sft__rewrite_lock(sft__handle file, const char *path, bool (*stop)(void *), void *ctx,
+                             sft_error *err) {
+    const struct timespec pause = {0, 5000000};
+
+    while (flock((int)file, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return SFT_OK; /* no locks here */
+        }
+        if (stop != NULL && stop(ctx)) {
+            return sft__fail(err, SFT_E_CANCELLED, "cancelled while \"%s\" is edited by another",
+                             path);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
     return SFT_OK;
 }
 

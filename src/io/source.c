@@ -58,6 +58,11 @@ sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, si
     return SFT_OK;
 }
 
+bool sft__source_reads_by(const sft_source *source,
+                          sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *)) {
+    return source->vtable.read_at == read_at;
+}
+
 void *sft__source_self(const sft_source *source) {
     return source->self;
 }

@@ -20,6 +20,11 @@ sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, si
                            uint64_t size, uint32_t flags, const char *name,
                            const sft_allocator *allocator, sft_error *err);
 void *sft__source_self(const sft_source *source);
+/* Is it one that reads by this function? */
+bool sft__source_reads_by(const sft_source *source,
+                          sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *));
+/* What the file was when the source was opened. False: the source is over no file. */
+bool sft__source_stamp(const sft_source *source, sft__stat *stamp);
 /* It has a read_many of its own: many ranges at once are cheaper than one after the other. */
 bool sft__source_batches(const sft_source *source);
 /* Frees it without calling the vtable's close. */

@@ -11,6 +11,7 @@
 typedef struct file_source {
     sft__handle file;
     uint64_t size;
+    sft__stat stamp;              /* when opened */
     const char *name;             /* the source's */
     _Atomic(const uint8_t *) map; /* NULL until somebody borrows; written under the lock */
     sft__mutex lock;
@@ -114,6 +115,7 @@ sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft
     file_source *f = sft__source_self(*out);
     f->file = file;
     f->size = st->size;
+    f->stamp = *st;
     f->name = sft_source_name(*out);
     f->access = access;
     atomic_init(&f->map, NULL);
@@ -132,6 +134,14 @@ sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft
         *out = NULL;
     }
     return status;
+}
+
+bool sft__source_stamp(const sft_source *source, sft__stat *stamp) {
+    if (!sft__source_reads_by(source, file_read_at)) {
+        return false;
+    }
+    *stamp = ((const file_source *)sft__source_self(source))->stamp;
+    return true;
 }
 
 static bool access_known(sft_access access) {

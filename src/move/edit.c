@@ -12,6 +12,7 @@
 #include "io/copy.h"
 #include "io/publish.h"
 #include "io/rewrite.h"
+#include "io/source.h"
 #include "move/edit_sidecar.h"
 #include "move/edit_text.h"
 #include "move/set.h"
@@ -96,6 +97,51 @@ static sft_status read_header(editor *e, sft_error *err) {
     return SFT_OK;
 }
 
+static bool asked_to_stop(void *ctx) {
+    const sft_control *control = ctx;
+    const sft_progress nothing = {0, 0};
+    return control != NULL && control->poll != NULL && control->poll(control->ctx, &nothing) != 0;
+}
+
+/* Opens the file and keeps other editors out. Whoever had the lock may have put another file in its
+ * place: then that one is opened. */
+static sft_status open_alone(editor *e, sft_error *err) {
+    enum { TRIES = 10000 };
+
+    for (unsigned i = 0; i < TRIES; i++) {
+        sft__stat now;
+        bool exists;
+        SFT_TRY(sft__file_open(e->path, &e->file, &e->stat, err));
+        SFT_TRY(sft__rewrite_lock(e->file, e->path, asked_to_stop,
+                                  (void *)(uintptr_t)e->options.control, err));
+        SFT_TRY(sft__path_stat(e->path, &exists, &now, err));
+        SFT_TRY(sft__file_stat(e->file, e->path, &e->stat, err)); /* as the one before left it */
+        if (exists && now.device == e->stat.device && now.inode == e->stat.inode) {
+            return SFT_OK;
+        }
+        sft__file_close(e->file);
+        e->file = SFT__NO_HANDLE;
+    }
+    return sft__fail(err, SFT_E_CHANGED, "\"%s\" is replaced again and again", e->path);
+}
+
+static bool same_file(const sft__stat *a, const sft__stat *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->mtime_ns == b->mtime_ns;
+}
+
+static sft_status check_made_of(const editor *e, sft_error *err) {
+    const sft_catalog *c = e->options.made_of;
+    const sft_source *source = c != NULL ? sft_catalog_source_at(c, 0) : NULL;
+    sft__stat then;
+
+    if (source != NULL && sft__source_stamp(source, &then) && !same_file(&then, &e->stat)) {
+        return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
+                         e->path);
+    }
+    return SFT_OK;
+}
+
 static sft_status editor_open(editor *e, const char *path, const sft_edit_options *options,
                               sft_error *err) {
     memset(e, 0, sizeof *e);
@@ -120,16 +166,12 @@ static sft_status editor_open(editor *e, const char *path, const sft_edit_option
         return sft__fail(err, SFT_E_ARG,
                          "SFT_EDIT_IN_PLACE and SFT_EDIT_NEW_FILE exclude each other");
     }
-    SFT_TRY(sft__file_open(path, &e->file, &e->stat, err));
+    SFT_TRY(open_alone(e, err));
+    SFT_TRY(check_made_of(e, err));
     return read_header(e, err);
 }
 
 /* ---------------------------------------------------------------- in place */
-
-static bool same_file(const sft__stat *a, const sft__stat *b) {
-    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->mtime_ns == b->mtime_ns;
-}
 
 /* *refused: the file may not be written to; nothing was done. */
 static sft_status write_in_place(const editor *e, const span *spans, size_t count, bool *refused,
@@ -157,7 +199,7 @@ static sft_status write_in_place(const editor *e, const span *spans, size_t coun
 /* ---------------------------------------------------------------- by a new file */
 
 static sft__publish_options publish_options(const editor *e) {
-    const sft__publish_options o = {e->allocator, e->options.durability, 0, false};
+    const sft__publish_options o = {e->allocator, e->options.durability, 0, false, NULL};
     return o;
 }
 
@@ -182,7 +224,7 @@ static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *
 
 static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, size_t count,
                                  sft_error *err) {
-    const sft__publish_options o = publish_options(e);
+    sft__publish_options o = publish_options(e);
     const uint64_t data = 8 + (uint64_t)e->size;
     /* From a block on where blocks can be shared: what comes along of the header is overwritten. */
     const uint64_t begin = grown == 0 ? 0 : grown % BLOCK == 0 ? data - data % BLOCK : data;
@@ -200,12 +242,15 @@ static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, s
     copy.size = e->stat.size - begin;
     copy.allocator = e->allocator;
     copy.meter = &meter;
+    o.expected = &e->stat;
     SFT_TRY(sft__meter_init(&meter, e->options.control, copy.size, err));
     st = sft__publish_open(&p, e->path, &o, err);
     if (st == SFT_OK) {
         st = fill_new_file(e, &copy, p, spans, count, err);
-        sft__file_close(e->file); /* Windows replaces no file that is open */
-        e->file = SFT__NO_HANDLE;
+        if (sft__file_descriptor(e->file) < 0) { /* Windows replaces no file that is open */
+            sft__file_close(e->file);
+            e->file = SFT__NO_HANDLE;
+        }
         if (st == SFT_OK) {
             st = sft__publish_commit(p, err);
         }

@@ -11,7 +11,7 @@ sft_status sft__set_create(sft__publish **out, const sft__set *set, const char *
                            sft_error *err) {
     const sft_write_options *o = &set->options;
     const sft__publish_options p = {set->allocator, o->durability, o->mode,
-                                    (o->flags & SFT_WRITE_NEW_ONLY) != 0};
+                                    (o->flags & SFT_WRITE_NEW_ONLY) != 0, NULL};
     sft_status st = sft__publish_open(out, path, &p, err);
 
     if (st == SFT_OK) {
@@ -28,7 +28,7 @@ sft_status sft__set_create(sft__publish **out, const sft__set *set, const char *
 static sft_status write_sidecar(sft__publish **out, const sft__set *set, const char *path,
                                 sft_error *err) {
     const sft__publish_options p = {set->allocator, set->options.durability, set->options.mode,
-                                    false};
+                                    false, NULL};
     sft__buf name;
     sft__buf text;
     sft__span part;

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 static sft__publish_options opts(uint32_t mode, bool new_only) {
-    sft__publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only};
+    sft__publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only, NULL};
     return o;
 }
 
