@@ -42,7 +42,7 @@ peer() { # NAME OF ITS REQUIREMENTS, WRITERS...
 peer onnx-flax onnx flax
 peer mindspore mindspore
 peer paddle paddle paddle_static
-peer hdf5 hdf5
+peer hdf5 hdf5 keras_shards
 peer h5py2 h5py
 peer tf tf tflite
 peer arrow arrow

@@ -108,8 +108,9 @@ static bool may_be_several(const char *operand, sft_status status) {
     }
     return cli_sys_kind(operand) == CLI_KIND_FOLDER
                ? status == SFT_E_FORMAT
-               : ends_with(operand, ".index.json") &&
-                     !ends_with(operand, ".safetensors.index.json");
+               : ends_with(operand, ".weights.json") /* of Keras */ ||
+                     (ends_with(operand, ".index.json") &&
+                      !ends_with(operand, ".safetensors.index.json"));
 }
 
 /* A path of no file may be a prefix of TensorFlow's: then the index that it stands for. */

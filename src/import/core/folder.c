@@ -25,7 +25,7 @@ typedef struct passing {
 typedef struct merging {
     const sft_import_options *options;
     const sft_allocator *allocator;
-    const sft__shard_index *index; /* NULL: one file without one */
+    sft__shard_index *index; /* NULL: a set of GGUF */
     sft_builder *builder;
     sft_import_report *report;
     sft_piece *pieces; /* scratch */
@@ -277,7 +277,7 @@ static sft_status add_all(merging *m, const char *path, sft_error *err) {
                                                           : sft__fail_nomem(err, name.len);
     }
     sft__buf_reset(&name);
-    return status;
+    return status == SFT_OK ? sft__shard_index_complete(m->index, err) : status;
 }
 
 /* ---------------------------------------------------------------- sets of GGUF */
@@ -387,7 +387,7 @@ static sft_status add_set(merging *m, const char *path, sft_error *err) {
 
 /* Anything that a catalog over files needs, around `index`, or the set whose first file is `path`.
  */
-static sft_status merge(sft_catalog **out, const char *path, const sft__shard_index *index,
+static sft_status merge(sft_catalog **out, const char *path, sft__shard_index *index,
                         const sft_import_options *options, sft_import_report **report,
                         sft_error *err) {
     merging m = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/shards.c - the index of a model in several files, as Hugging Face writes it: an object
- * with weight_map, which gives each tensor's file. Read first: shards.h.
+ * import/core/shards.c - the index of a model in several files, as Hugging Face writes it: an
+ * object with weight_map, which gives each tensor's file. Read first: shards.h.
  */
 #include "import/core/shards.h"
 #include "base/json.h"
@@ -23,47 +23,76 @@ static sft_status json_bad(const sft__json *j, const char *text, sft_error *err)
                         j->fault != NULL ? j->fault : "no object of file names");
 }
 
+/* One file of a tensor, or of a group of Keras's. name: in the arena. */
+static bool put_entry(sft__shard_index *x, const char *name, size_t len, const sft__json_str *file,
+                      sft_error *err) {
+    char *raw = sft__arena_copy(&x->arena, file->raw, file->len);
+
+    if (x->count == TENSORS_MOST || x->arena.over_budget) {
+        (void)sft__fail(err, SFT_E_LIMIT, "the index: more than %d tensors, or %d bytes of names",
+                        (int)TENSORS_MOST, (int)NAMES_MOST);
+        return false;
+    }
+    if (raw == NULL ||
+        !sft__grow(x->allocator, &x->entries, &x->room, x->count + 1, sizeof *x->entries)) {
+        (void)sft__fail_nomem(err, file->len);
+        return false;
+    }
+    const size_t file_len = file->escaped ? sft__json_decode(raw, file) : file->len;
+    raw[file_len] = '\0';
+    if (!is_plain_name(raw, file_len)) {
+        (void)sft__fail_tensor(err, SFT_E_PATH, SFT_NO_OFFSET, name, len,
+                               "the index names a file outside its folder");
+        return false;
+    }
+    x->entries[x->count++] = (sft__shard_entry){name, len, raw, false};
+    return true;
+}
+
+/* "FILE", or ["FILE", ...] as Keras has it. p behind it. */
+static const char *files_read(sft__shard_index *x, sft__json *j, const char *p,
+                              const sft__json_str *name, sft_error *err) {
+    sft__json_str file;
+
+    char *raw = sft__arena_copy(&x->arena, name->raw, name->len);
+    if (raw == NULL) {
+        (void)(x->arena.over_budget
+                   ? sft__fail(err, SFT_E_LIMIT, "the index: more than %d bytes of names",
+                               (int)NAMES_MOST)
+                   : sft__fail_nomem(err, name->len));
+        return NULL;
+    }
+    const size_t len = name->escaped ? sft__json_decode(raw, name) : name->len;
+    raw[len] = '\0';
+    if (*p == '"') {
+        p = sft__json_read(j, p, &file);
+        return p != NULL && put_entry(x, raw, len, &file, err) ? p : NULL;
+    }
+    p = *p == '[' ? sft__json_blank(p + 1) : NULL;
+    while (p != NULL && *p == '"') {
+        p = sft__json_read(j, p, &file);
+        if (p == NULL || !put_entry(x, raw, len, &file, err)) {
+            return NULL;
+        }
+        p = sft__json_blank(p);
+        p = *p == ',' ? sft__json_blank(p + 1) : p;
+    }
+    return p != NULL && *p == ']' ? p + 1 : NULL;
+}
+
 /* p behind the '{' of weight_map. */
 static const char *map_read(sft__shard_index *x, sft__json *j, const char *p, sft_error *err) {
     for (p = sft__json_blank(p); p != NULL && *p == '"';) {
         sft__json_str name;
-        sft__json_str file;
-        sft__shard_entry e = {NULL, 0, NULL};
-        size_t file_len = 0;
         p = sft__json_read(j, p, &name);
         p = p != NULL ? sft__json_blank(p) : NULL;
         if (p == NULL || *p != ':') {
             return NULL;
         }
-        p = sft__json_blank(p + 1);
-        p = *p == '"' ? sft__json_read(j, p, &file) : NULL;
+        p = files_read(x, j, sft__json_blank(p + 1), &name, err);
         if (p == NULL) {
             return NULL;
         }
-        char *raw = sft__arena_copy(&x->arena, name.raw, name.len);
-        char *raw_file = sft__arena_copy(&x->arena, file.raw, file.len);
-        if (x->count == TENSORS_MOST || x->arena.over_budget) {
-            (void)sft__fail(err, SFT_E_LIMIT,
-                            "the index: more than %d tensors, or %d bytes of names",
-                            (int)TENSORS_MOST, (int)NAMES_MOST);
-            return NULL;
-        }
-        if (raw == NULL || raw_file == NULL ||
-            !sft__grow(x->allocator, &x->entries, &x->room, x->count + 1, sizeof *x->entries)) {
-            (void)sft__fail_nomem(err, name.len);
-            return NULL;
-        }
-        e.len = name.escaped ? sft__json_decode(raw, &name) : name.len;
-        file_len = file.escaped ? sft__json_decode(raw_file, &file) : file.len;
-        raw[e.len] = raw_file[file_len] = '\0';
-        e.name = raw;
-        e.file = raw_file;
-        if (!is_plain_name(raw_file, file_len)) {
-            (void)sft__fail_tensor(err, SFT_E_PATH, SFT_NO_OFFSET, raw, e.len,
-                                   "the index names a file outside its folder");
-            return NULL;
-        }
-        x->entries[x->count++] = e;
         p = sft__json_blank(p);
         p = *p == ',' ? sft__json_blank(p + 1) : p;
     }
@@ -132,6 +161,31 @@ static int by_file(const void *a, const void *b) {
     return strcmp(x->file, y->file);
 }
 
+/* Keys that all begin with a slash are groups of HDF5 (Keras): a group may be in several files. */
+static sft_status name_groups(sft__shard_index *x, sft_error *err) {
+    x->groups = true;
+    for (size_t i = 0; i < x->count; i++) {
+        x->groups = x->groups && x->entries[i].len != 0 && x->entries[i].name[0] == '/';
+    }
+    for (size_t i = 0; i < x->count && x->groups; i++) {
+        sft__shard_entry *e = &x->entries[i];
+        const size_t file_len = strlen(e->file);
+        char *key = sft__arena_alloc(&x->arena, e->len + file_len + 2, 1);
+        if (key == NULL) {
+            return x->arena.over_budget
+                       ? sft__fail(err, SFT_E_LIMIT, "the index: more than %d bytes of names",
+                                   (int)NAMES_MOST)
+                       : sft__fail_nomem(err, e->len);
+        }
+        memcpy(key, e->name, e->len);
+        key[e->len] = '\n';
+        memcpy(key + e->len + 1, e->file, file_len + 1);
+        e->name = key;
+        e->len += file_len + 1;
+    }
+    return SFT_OK;
+}
+
 sft_status sft__shard_index_read(sft__shard_index *index, const sft_source *source,
                                  const sft_allocator *allocator, sft_error *err) {
     sft__shard_index *x = index;
@@ -142,6 +196,7 @@ sft_status sft__shard_index_read(sft__shard_index *index, const sft_source *sour
     if (x->count == 0) {
         return sft__fail(err, SFT_E_INDEX, "the index names no tensor");
     }
+    SFT_TRY(name_groups(x, err));
     qsort(x->entries, x->count, sizeof *x->entries, by_file);
     if (!sft__strmap_init(&x->names, x->entries, sizeof *x->entries, x->count, allocator)) {
         return sft__fail_nomem(err, x->count * sizeof *x->entries);
@@ -170,7 +225,7 @@ sft_status sft__shard_index_holds(const sft__shard_index *index, size_t first,
                                   const sft_catalog *catalog, sft_error *err) {
     const char *file = index->entries[first].file;
 
-    for (size_t i = first; i < index->count; i++) {
+    for (size_t i = first; i < index->count && !index->groups; i++) {
         const sft__shard_entry *e = &index->entries[i];
         if (strcmp(e->file, file) != 0) {
             break;
@@ -183,8 +238,53 @@ sft_status sft__shard_index_holds(const sft__shard_index *index, size_t first,
     return SFT_OK;
 }
 
-sft_status sft__shard_index_places(const sft__shard_index *index, const char *file,
+/* The entry of the tensor's group and this file. */
+static size_t find_group(const sft__shard_index *index, const char *file,
+                         const sft_tensor *tensor) {
+    const size_t file_len = strlen(file);
+    size_t n = tensor->name_len;
+
+    while (n > 0 && tensor->name[n - 1] != '/') {
+        n--;
+    }
+    char *key = sft__alloc(index->allocator, n + file_len + 2);
+    if (key == NULL || n == 0) {
+        sft__free(index->allocator, key, n + file_len + 2);
+        return SFT__STRMAP_NONE;
+    }
+    key[0] = '/';
+    memcpy(key + 1, tensor->name, n - 1);
+    key[n] = '\n';
+    memcpy(key + n + 1, file, file_len);
+    const size_t at = sft__strmap_find(&index->names, key, n + file_len + 1);
+    sft__free(index->allocator, key, n + file_len + 2);
+    return at;
+}
+
+sft_status sft__shard_index_complete(const sft__shard_index *index, sft_error *err) {
+    for (size_t i = 0; i < index->count && index->groups; i++) {
+        const sft__shard_entry *e = &index->entries[i];
+        if (!e->met) {
+            return sft__fail_tensor(err, SFT_E_SHARD_DISAGREES, SFT_NO_OFFSET, e->name,
+                                    e->len - strlen(e->file) - 1,
+                                    "the index says that it is in %.200s", e->file);
+        }
+    }
+    return SFT_OK;
+}
+
+sft_status sft__shard_index_places(sft__shard_index *index, const char *file,
                                    const sft_tensor *tensor, sft_error *err) {
+    if (index->groups) {
+        const size_t group = find_group(index, file, tensor);
+        if (group == SFT__STRMAP_NONE) {
+            return sft__fail_tensor(err, SFT_E_SHARD_DISAGREES, SFT_NO_OFFSET, tensor->name,
+                                    tensor->name_len,
+                                    "it is in %.200s, the index says nothing of it", file);
+        }
+        index->entries[group].met = true;
+        return SFT_OK;
+    }
     const size_t at = sft__strmap_find(&index->names, tensor->name, tensor->name_len);
 
     if (at != SFT__STRMAP_NONE && strcmp(index->entries[at].file, file) == 0) {
