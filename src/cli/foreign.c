@@ -103,12 +103,15 @@ static bool ends_with(const char *text, const char *ending) {
 /* Refused by the core for this reason: a folder without safetensors, or an index of something else.
  */
 static bool may_be_several(const char *operand, sft_status status) {
+    if (status == SFT_E_INDEX && ends_with(operand, ".weights.json")) {
+        return !cli_is_url(operand); /* of Keras: a list of files for a group */
+    }
     if (cli_is_url(operand) || !is_about_content(status)) {
         return false;
     }
     return cli_sys_kind(operand) == CLI_KIND_FOLDER
                ? status == SFT_E_FORMAT
-               : ends_with(operand, ".weights.json") /* of Keras */ ||
+               : ends_with(operand, ".weights.json") ||
                      (ends_with(operand, ".index.json") &&
                       !ends_with(operand, ".safetensors.index.json"));
 }

@@ -65,7 +65,7 @@ def main():
                 if have.get(key, have.get(metadata.get(key))) != row:
                     print("FAULT", name, key, have.get(key), "want", row)
                     faults += 1
-            for command in ("ls", "show", "hash", "check", "scan"):
+            for command in ("ls", "show", "hash", "check", *(["scan"] if not name.endswith(".json") else [])):
                 more = extra if command != "scan" else ["--allow-unknown"]
                 if subprocess.run([tool, command, here / name, *more], capture_output=True).returncode != 0:
                     print("FAULT", command, name)

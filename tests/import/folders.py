@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,27 @@ def main():
         run("ls", hub, code=1)
         os.rename(hub / "pytorch_model-00001-of-00002.bin", hub / "pytorch_model.bin")
         assert len(json.loads(run("ls", "--json", hub))["tensors"]) == half
+        keras = tmp / "keras"
+        shutil.copytree(HERE / "keras", keras)
+        path = keras / "model.weights.json"
+        good = json.loads(path.read_text())
+
+        def weights(text=None, **change):
+            path.write_text(json.dumps(good | {"weight_map": good["weight_map"] | change}))
+            if text is not None:
+                err = run("ls", path, code=1)
+                assert text in err, (change, err)
+
+        two = good["weight_map"]["/layers/dense/vars"]
+        assert len(two) == 2
+        weights("nothing of it", **{"/layers/dense/vars": two[:1]})
+        weights("names it twice", **{"/layers/dense/vars": two + two[:1]})
+        weights("index says", **{"/layers/none/vars": two})
+        weights("outside", **{"/layers/dense/vars": ["../keras/model_00000.weights.h5", two[1]]})
+        weights("which the index names", **{"/layers/dense/vars": [*two, "model_00007.weights.h5"]})
+        weights("no object of file names", **{"/layers/dense/vars": [two]})
+        weights(**{"/layers/batch_normalization/vars": good["weight_map"]["/layers/batch_normalization/vars"][0]})
+        assert len(json.loads(run("ls", "--json", path))["tensors"]) == 8
     return 0
 
 
