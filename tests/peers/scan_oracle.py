@@ -38,7 +38,10 @@ BATCH = 250  # files in one call of the tool, streams in one message to a record
 
 RECORDER = r'''
 import io, json, pickle, resource, struct, sys
+import warnings
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+warnings.simplefilter("ignore")
+sys.unraisablehook = lambda *a: None
 LOOKUPS = 4000
 
 class Meta(type):
@@ -472,6 +475,8 @@ def main():
         reached += files
         done += n
         at += 1
+        if done % 25000 < BATCH:
+            print("%d streams, %d lookups, %d faults" % (done, looked, len(faults)), flush=True)
         if len(faults) > 40:
             break
     for recorder in recorders:

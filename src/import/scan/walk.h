@@ -208,7 +208,7 @@ typedef struct walk {
     bool marked;     /* this pickle began with PROTO 2 or more */
     bool reread;     /* the memo was read or MEMOIZE used in this pickle */
     bool limited;    /* something was too large to be followed */
-    bool objects; /* WALK_JOBLIB: a type of objects was made */
+    bool objects;    /* WALK_JOBLIB: a type of objects was made */
     bool inner;      /* WALK_JOBLIB: in the pickle of an array of objects */
     size_t inner_base;
     walk_memo outer;
@@ -249,6 +249,8 @@ size_t sft__walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len);
 bool sft__walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut);
 /* UTF-8 of characters below 256 as these bytes, or SIZE_MAX. In place is fine. */
 size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len);
+/* The other way; out: 2 * len bytes. */
+size_t sft__walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len);
 
 /* ---------------------------------------------------------------- names, walk_name.c */
 

@@ -1,266 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_ops.c - one function per opcode: what stays on the stack, and whether both of
- * CPython's implementations would fail. What fails by the values of objects (a key that cannot be
- * hashed, a call that raises) does not fail here. Read first: walk.h.
+ * import/scan/walk_ops.c - one function per opcode of the stack, memo, names and calls: what stays
+ * on the stack, and whether both of CPython's implementations would fail. What fails by the values
+ * of objects (a key that cannot be hashed, a call that raises) does not fail here. Read first:
+ * walk.h.
  */
-#include "import/scan/walk.h"
-
-static walk_step push(walk *w, unsigned kind, uint32_t number) {
-    return sft__walk_push(w, walk_make(kind, number)) ? WALK_GO : WALK_FAIL;
-}
-
-/* ---------------------------------------------------------------- plain values */
-
-static walk_step op_none(walk *w) {
-    return push(w, V_NONE, 0);
-}
-static walk_step op_scalar(walk *w) {
-    return push(w, V_SCALAR, 0);
-}
-static walk_step op_list(walk *w) {
-    return push(w, V_LIST, 0);
-}
-static walk_step op_dict(walk *w) {
-    return push(w, V_DICT, 0);
-}
-static walk_step op_set(walk *w) {
-    return push(w, V_SET, 0);
-}
-static walk_step op_empty_tuple(walk *w) {
-    return sft__walk_push(w, sft__walk_array_tuple(w, NULL, 0)) ? WALK_GO : WALK_FAIL;
-}
-
-static walk_step number(walk *w, size_t n) {
-    const uint8_t *b = sft__walk_take(&w->in, n);
-    uint64_t value = 0;
-
-    if (b == NULL) {
-        return WALK_FAIL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        value |= (uint64_t)b[i] << 8 * i;
-    }
-    return sft__walk_push(w, sft__walk_array_int(w, value)) ? WALK_GO : WALK_FAIL;
-}
-static walk_step op_binint(walk *w) {
-    return number(w, 4);
-}
-static walk_step op_binint1(walk *w) {
-    return number(w, 1);
-}
-static walk_step op_binint2(walk *w) {
-    return number(w, 2);
-}
-
-static walk_step op_binfloat(walk *w) {
-    return sft__walk_take(&w->in, 8) != NULL ? push(w, V_SCALAR, 0) : WALK_FAIL;
-}
-
-/* The length of a literal, of n bytes. */
-static bool length(walk *w, size_t n, bool is_signed, uint64_t *size) {
-    const uint8_t *b = sft__walk_take(&w->in, n);
-
-    if (b == NULL) {
-        return false;
-    }
-    *size = n == 1 ? b[0] : n == 4 ? sft__load_le32(b) : sft__load_le64(b);
-    return *size <= (is_signed && n == 4 ? (uint64_t)INT32_MAX : (uint64_t)INT64_MAX);
-}
-
-static walk_step long_of(walk *w, size_t n) {
-    uint64_t size;
-    const uint8_t *head;
-    size_t head_len;
-    uint64_t at;
-    uint64_t value = 0;
-
-    if (!length(w, n, true, &size) ||
-        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
-        return WALK_FAIL;
-    }
-    for (size_t i = 0; i < size && size <= 8; i++) {
-        value |= (uint64_t)head[i] << 8 * i;
-    }
-    return sft__walk_push(w, size <= 8 ? sft__walk_array_int(w, value) : walk_make(V_SCALAR, 0))
-               ? WALK_GO
-               : WALK_FAIL;
-}
-static walk_step op_long1(walk *w) {
-    return long_of(w, 1);
-}
-static walk_step op_long4(walk *w) {
-    return long_of(w, 4);
-}
-
-/* ---------------------------------------------------------------- strings */
-
-/* UTF-8, or bytes of Python 2, whose encoding the loader chooses. */
-static walk_step text_of(walk *w, size_t n, bool utf8) {
-    uint64_t size;
-    const uint8_t *head;
-    size_t head_len;
-    uint64_t at;
-
-    if (!length(w, n, !utf8, &size) ||
-        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
-        return WALK_FAIL;
-    }
-    if (utf8 && !sft__walk_utf8(head, head_len, true, head_len < size)) {
-        return WALK_FAIL;
-    }
-    sft__walk_keep(w, head, head_len, at, size, true);
-    return sft__walk_push(w, sft__walk_string(w, head, head_len, head_len < size)) ? WALK_GO
-                                                                                   : WALK_FAIL;
-}
-static walk_step op_text1(walk *w) {
-    return text_of(w, 1, true);
-}
-static walk_step op_text4(walk *w) {
-    return text_of(w, 4, true);
-}
-static walk_step op_text8(walk *w) {
-    return text_of(w, 8, true);
-}
-static walk_step op_string1(walk *w) {
-    return text_of(w, 1, false);
-}
-static walk_step op_string4(walk *w) {
-    return text_of(w, 4, false);
-}
-
-static walk_step bytes_of(walk *w, size_t n, unsigned kind) {
-    uint64_t size;
-    const uint8_t *head;
-    size_t head_len;
-    uint64_t at;
-
-    if (!length(w, n, false, &size) ||
-        !sft__walk_literal(&w->in, size, false, &head, &head_len, &at)) {
-        return WALK_FAIL;
-    }
-    sft__walk_keep(w, head, head_len, at, size, false);
-    return push(w, kind, 0);
-}
-static walk_step op_bytes1(walk *w) {
-    return bytes_of(w, 1, V_BYTES);
-}
-static walk_step op_bytes4(walk *w) {
-    return bytes_of(w, 4, V_BYTES);
-}
-static walk_step op_bytes8(walk *w) {
-    return bytes_of(w, 8, V_BYTES);
-}
-static walk_step op_bytearray8(walk *w) {
-    return bytes_of(w, 8, V_BYTEARRAY);
-}
-
-/* ---------------------------------------------------------------- lines */
-
-/* A line that ends; Python takes one that the end of the file cuts, and fails right after. */
-static const uint8_t *line(walk *w, size_t *len, bool *cut) {
-    uint64_t all;
-    bool whole;
-    const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
-
-    *cut = all > *len;
-    return text != NULL && whole ? text : NULL;
-}
-
-static walk_step op_int(walk *w) {
-    bool negative;
-    uint64_t value;
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    if (text == NULL || !sft__walk_int(text, len, 0, &value, &negative)) {
-        return WALK_FAIL;
-    }
-    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
-               ? WALK_GO
-               : WALK_FAIL;
-}
-
-static walk_step op_long(walk *w) {
-    bool negative;
-    uint64_t value;
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    if (text == NULL) {
-        return WALK_FAIL;
-    }
-    len -= len != 0 && text[len - 1] == 'L' && !cut;
-    if (!sft__walk_int(text, len, 0, &value, &negative)) {
-        return WALK_FAIL;
-    }
-    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
-               ? WALK_GO
-               : WALK_FAIL;
-}
-
-static walk_step op_float(walk *w) {
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    return text != NULL && sft__walk_float(text, len) ? push(w, V_SCALAR, 0) : WALK_FAIL;
-}
-
-/* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
-static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
-                         size_t (*decode)(uint8_t *, const uint8_t *, size_t)) {
-    uint8_t *room = sft__alloc(w->job->allocator, 2 * len + 8);
-    walk_value v = walk_make(V_STR, 0);
-
-    if (room == NULL) {
-        w->limited = true;
-        return WALK_FAIL;
-    }
-    const size_t n = decode(room, text, len);
-    if (n != SIZE_MAX) {
-        v = sft__walk_string(w, room, n, cut);
-        sft__walk_decoded(w, room, n);
-        w->limited = w->limited || cut;
-    }
-    sft__free(w->job->allocator, room, 2 * len + 8);
-    return n != SIZE_MAX || cut ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : WALK_FAIL;
-}
-
-static walk_step op_string(walk *w) {
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    if (text == NULL || len < 2 || (text[0] != '\'' && text[0] != '"') ||
-        (text[len - 1] != text[0] && !cut)) {
-        return WALK_FAIL;
-    }
-    return literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
-}
-
-static walk_step op_unicode(walk *w) {
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    return text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
-}
-
-static walk_step op_persid(walk *w) {
-    size_t len;
-    bool cut;
-    const uint8_t *text = line(w, &len, &cut);
-
-    for (size_t i = 0; text != NULL && i < len; i++) {
-        if (text[i] >= 0x80) {
-            return WALK_FAIL;
-        }
-    }
-    return text != NULL ? push(w, V_ANY, 0) : WALK_FAIL;
-}
+#include "import/scan/walk_data.h"
 
 /* ---------------------------------------------------------------- the stack itself */
 
@@ -342,7 +87,7 @@ static walk_step collect(walk *w, unsigned kind) {
         sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
     }
     w->stack.count = first;
-    return push(w, kind, 0);
+    return walk_push_kind(w, kind, 0);
 }
 static walk_step op_to_list(walk *w) {
     return collect(w, V_LIST);
@@ -429,7 +174,7 @@ static bool memo_key(walk *w, uint64_t *key) {
     bool negative;
     size_t len;
     bool cut;
-    const uint8_t *text = line(w, &len, &cut);
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
 
     return text != NULL && sft__walk_int(text, len, 10, key, &negative) && (!negative || *key == 0);
 }
@@ -517,7 +262,7 @@ static walk_step op_global(walk *w) {
 static walk_step made(walk *w, walk_value of) {
     const bool wrapper = walk_kind(of) == V_CLASS && walk_number(of) == WALK_ROLE_WRAPPER &&
                          (w->ways & WALK_JOBLIB) != 0;
-    return push(w, wrapper ? V_WRAPPER : V_ANY, 0);
+    return walk_push_kind(w, wrapper ? V_WRAPPER : V_ANY, 0);
 }
 
 /* Python looks the name up before it looks for the mark. */
@@ -550,7 +295,7 @@ static walk_step op_stack_global(walk *w) {
             sft__walk_odd(w, SFT_SCAN_DANGEROUS, "", "computed-name",
                           "a name that is made by a call or is not at hand here is looked up: it "
                           "could be any");
-            return push(w, V_CLASS, 0);
+            return walk_push_kind(w, V_CLASS, 0);
         }
         const walk_text *t = &w->texts[walk_number(both[i])];
         words[i] = (walk_words){w->pool + t->at, t->len};
@@ -571,7 +316,7 @@ static walk_step extension(walk *w, size_t n) {
     sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "extension-code",
                   "a code of copyreg's registry stands for a name that only the loading program "
                   "knows");
-    return push(w, V_CLASS, 0);
+    return walk_push_kind(w, V_CLASS, 0);
 }
 static walk_step op_ext1(walk *w) {
     return extension(w, 1);
@@ -642,11 +387,11 @@ static walk_step op_build(walk *w) {
 
 static walk_step op_binpersid(walk *w) {
     walk_value id;
-    return sft__walk_pop(w, &id) ? push(w, V_ANY, 0) : WALK_FAIL;
+    return sft__walk_pop(w, &id) ? walk_push_kind(w, V_ANY, 0) : WALK_FAIL;
 }
 
 static walk_step op_next_buffer(walk *w) {
-    return push(w, V_ANY, 0);
+    return walk_push_kind(w, V_ANY, 0);
 }
 
 static walk_step op_readonly_buffer(walk *w) {
@@ -671,7 +416,7 @@ static walk_step op_proto(walk *w) {
 static walk_step op_frame(walk *w) {
     uint64_t size;
 
-    if (!length(w, 8, false, &size)) {
+    if (!sft__walk_length(w, 8, false, &size)) {
         return WALK_FAIL;
     }
     const uint64_t at = walk_tell(&w->in);
@@ -700,38 +445,72 @@ static walk_step op_stop(walk *w) {
 
 /* Source: CPython Lib/pickletools.py. */
 const walk_op sft__walk_ops[256] = {
-    ['('] = op_mark,          ['.'] = op_stop,
-    ['0'] = op_pop,           ['1'] = op_pop_mark,
-    ['2'] = op_dup,           ['F'] = op_float,
-    ['I'] = op_int,           ['J'] = op_binint,
-    ['K'] = op_binint1,       ['L'] = op_long,
-    ['M'] = op_binint2,       ['N'] = op_none,
-    ['P'] = op_persid,        ['Q'] = op_binpersid,
-    ['R'] = op_reduce,        ['S'] = op_string,
-    ['T'] = op_string4,       ['U'] = op_string1,
-    ['V'] = op_unicode,       ['X'] = op_text4,
-    ['a'] = op_append,        ['b'] = op_build,
-    ['c'] = op_global,        ['d'] = op_to_dict,
-    ['}'] = op_dict,          ['e'] = op_appends,
-    ['g'] = op_get,           ['h'] = op_binget,
-    ['i'] = op_inst,          ['j'] = op_long_binget,
-    ['l'] = op_to_list,       [']'] = op_list,
-    ['o'] = op_obj,           ['p'] = op_put,
-    ['q'] = op_binput,        ['r'] = op_long_binput,
-    ['s'] = op_setitem,       ['t'] = op_tuple,
-    [')'] = op_empty_tuple,   ['u'] = op_setitems,
-    ['G'] = op_binfloat,      ['B'] = op_bytes4,
-    ['C'] = op_bytes1,        [0x80] = op_proto,
-    [0x81] = op_newobj,       [0x82] = op_ext1,
-    [0x83] = op_ext2,         [0x84] = op_ext4,
-    [0x85] = op_tuple1,       [0x86] = op_tuple2,
-    [0x87] = op_tuple3,       [0x88] = op_scalar,
-    [0x89] = op_scalar,       [0x8a] = op_long1,
-    [0x8b] = op_long4,        [0x8c] = op_text1,
-    [0x8d] = op_text8,        [0x8e] = op_bytes8,
-    [0x8f] = op_set,          [0x90] = op_additems,
-    [0x91] = op_frozenset,    [0x92] = op_newobj_ex,
-    [0x93] = op_stack_global, [0x94] = op_memoize,
-    [0x95] = op_frame,        [0x96] = op_bytearray8,
-    [0x97] = op_next_buffer,  [0x98] = op_readonly_buffer,
+    ['('] = op_mark,
+    ['.'] = op_stop,
+    ['0'] = op_pop,
+    ['1'] = op_pop_mark,
+    ['2'] = op_dup,
+    ['F'] = sft__walk_op_float,
+    ['I'] = sft__walk_op_int,
+    ['J'] = sft__walk_op_binint,
+    ['K'] = sft__walk_op_binint1,
+    ['L'] = sft__walk_op_long,
+    ['M'] = sft__walk_op_binint2,
+    ['N'] = sft__walk_op_none,
+    ['P'] = sft__walk_op_persid,
+    ['Q'] = op_binpersid,
+    ['R'] = op_reduce,
+    ['S'] = sft__walk_op_string,
+    ['T'] = sft__walk_op_string4,
+    ['U'] = sft__walk_op_string1,
+    ['V'] = sft__walk_op_unicode,
+    ['X'] = sft__walk_op_text4,
+    ['a'] = op_append,
+    ['b'] = op_build,
+    ['c'] = op_global,
+    ['d'] = op_to_dict,
+    ['}'] = sft__walk_op_dict,
+    ['e'] = op_appends,
+    ['g'] = op_get,
+    ['h'] = op_binget,
+    ['i'] = op_inst,
+    ['j'] = op_long_binget,
+    ['l'] = op_to_list,
+    [']'] = sft__walk_op_list,
+    ['o'] = op_obj,
+    ['p'] = op_put,
+    ['q'] = op_binput,
+    ['r'] = op_long_binput,
+    ['s'] = op_setitem,
+    ['t'] = op_tuple,
+    [')'] = sft__walk_op_empty_tuple,
+    ['u'] = op_setitems,
+    ['G'] = sft__walk_op_binfloat,
+    ['B'] = sft__walk_op_bytes4,
+    ['C'] = sft__walk_op_bytes1,
+    [0x80] = op_proto,
+    [0x81] = op_newobj,
+    [0x82] = op_ext1,
+    [0x83] = op_ext2,
+    [0x84] = op_ext4,
+    [0x85] = op_tuple1,
+    [0x86] = op_tuple2,
+    [0x87] = op_tuple3,
+    [0x88] = sft__walk_op_scalar,
+    [0x89] = sft__walk_op_scalar,
+    [0x8a] = sft__walk_op_long1,
+    [0x8b] = sft__walk_op_long4,
+    [0x8c] = sft__walk_op_text1,
+    [0x8d] = sft__walk_op_text8,
+    [0x8e] = sft__walk_op_bytes8,
+    [0x8f] = sft__walk_op_set,
+    [0x90] = op_additems,
+    [0x91] = op_frozenset,
+    [0x92] = op_newobj_ex,
+    [0x93] = op_stack_global,
+    [0x94] = op_memoize,
+    [0x95] = op_frame,
+    [0x96] = sft__walk_op_bytearray8,
+    [0x97] = op_next_buffer,
+    [0x98] = op_readonly_buffer,
 };

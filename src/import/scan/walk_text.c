@@ -177,6 +177,15 @@ size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len) {
     return n;
 }
 
+size_t sft__walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len) {
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        n += put_utf8(out + n, in[i]);
+    }
+    return n;
+}
+
 /* ---------------------------------------------------------------- literals */
 
 /* Up to `most` digits; false: none. */

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/walk_data.c - the opcodes of plain values: numbers, strings, bytes, the lines of
+ * protocol 0. Read first: walk.h.
+ */
+#include "import/scan/walk_data.h"
+
+/* ---------------------------------------------------------------- plain values */
+
+walk_step sft__walk_op_none(walk *w) {
+    return walk_push_kind(w, V_NONE, 0);
+}
+walk_step sft__walk_op_scalar(walk *w) {
+    return walk_push_kind(w, V_SCALAR, 0);
+}
+walk_step sft__walk_op_list(walk *w) {
+    return walk_push_kind(w, V_LIST, 0);
+}
+walk_step sft__walk_op_dict(walk *w) {
+    return walk_push_kind(w, V_DICT, 0);
+}
+walk_step sft__walk_op_set(walk *w) {
+    return walk_push_kind(w, V_SET, 0);
+}
+walk_step sft__walk_op_empty_tuple(walk *w) {
+    return sft__walk_push(w, sft__walk_array_tuple(w, NULL, 0)) ? WALK_GO : WALK_FAIL;
+}
+
+static walk_step number(walk *w, size_t n) {
+    const uint8_t *b = sft__walk_take(&w->in, n);
+    uint64_t value = 0;
+
+    if (b == NULL) {
+        return WALK_FAIL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        value |= (uint64_t)b[i] << 8 * i;
+    }
+    return sft__walk_push(w, sft__walk_array_int(w, value)) ? WALK_GO : WALK_FAIL;
+}
+walk_step sft__walk_op_binint(walk *w) {
+    return number(w, 4);
+}
+walk_step sft__walk_op_binint1(walk *w) {
+    return number(w, 1);
+}
+walk_step sft__walk_op_binint2(walk *w) {
+    return number(w, 2);
+}
+
+walk_step sft__walk_op_binfloat(walk *w) {
+    return sft__walk_take(&w->in, 8) != NULL ? walk_push_kind(w, V_SCALAR, 0) : WALK_FAIL;
+}
+
+/* The length of a literal, of n bytes. */
+bool sft__walk_length(walk *w, size_t n, bool is_signed, uint64_t *size) {
+    const uint8_t *b = sft__walk_take(&w->in, n);
+
+    if (b == NULL) {
+        return false;
+    }
+    *size = n == 1 ? b[0] : n == 4 ? sft__load_le32(b) : sft__load_le64(b);
+    return *size <= (is_signed && n == 4 ? (uint64_t)INT32_MAX : (uint64_t)INT64_MAX);
+}
+
+static walk_step long_of(walk *w, size_t n) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+    uint64_t value = 0;
+
+    if (!sft__walk_length(w, n, true, &size) ||
+        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    for (size_t i = 0; i < size && size <= 8; i++) {
+        value |= (uint64_t)head[i] << 8 * i;
+    }
+    return sft__walk_push(w, size <= 8 ? sft__walk_array_int(w, value) : walk_make(V_SCALAR, 0))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+walk_step sft__walk_op_long1(walk *w) {
+    return long_of(w, 1);
+}
+walk_step sft__walk_op_long4(walk *w) {
+    return long_of(w, 4);
+}
+
+/* ---------------------------------------------------------------- strings */
+
+/* The bytes of a string of Python 2: a loader may take them for UTF-8 or for Latin-1. */
+static walk_value old_string(walk *w, const uint8_t *bytes, size_t len, bool cut) {
+    uint8_t text[2 * WALK_TEXT];
+    const size_t n = len < WALK_TEXT ? len : WALK_TEXT;
+
+    if (sft__walk_utf8(bytes, n, true, true)) {
+        return sft__walk_string(w, bytes, len, cut);
+    }
+    return sft__walk_string(w, text, sft__walk_from_latin1(text, bytes, n), cut || n < len);
+}
+
+/* UTF-8, or bytes of Python 2, whose encoding the loader chooses. */
+static walk_step text_of(walk *w, size_t n, bool utf8) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+
+    if (!sft__walk_length(w, n, !utf8, &size) ||
+        !sft__walk_literal(&w->in, size, true, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    if (utf8 && !sft__walk_utf8(head, head_len, true, head_len < size)) {
+        return WALK_FAIL;
+    }
+    sft__walk_keep(w, head, head_len, at, size, true);
+    const bool cut = head_len < size;
+    return sft__walk_push(w, utf8 ? sft__walk_string(w, head, head_len, cut)
+                                  : old_string(w, head, head_len, cut))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+walk_step sft__walk_op_text1(walk *w) {
+    return text_of(w, 1, true);
+}
+walk_step sft__walk_op_text4(walk *w) {
+    return text_of(w, 4, true);
+}
+walk_step sft__walk_op_text8(walk *w) {
+    return text_of(w, 8, true);
+}
+walk_step sft__walk_op_string1(walk *w) {
+    return text_of(w, 1, false);
+}
+walk_step sft__walk_op_string4(walk *w) {
+    return text_of(w, 4, false);
+}
+
+static walk_step bytes_of(walk *w, size_t n, unsigned kind) {
+    uint64_t size;
+    const uint8_t *head;
+    size_t head_len;
+    uint64_t at;
+
+    if (!sft__walk_length(w, n, false, &size) ||
+        !sft__walk_literal(&w->in, size, false, &head, &head_len, &at)) {
+        return WALK_FAIL;
+    }
+    sft__walk_keep(w, head, head_len, at, size, false);
+    return walk_push_kind(w, kind, 0);
+}
+walk_step sft__walk_op_bytes1(walk *w) {
+    return bytes_of(w, 1, V_BYTES);
+}
+walk_step sft__walk_op_bytes4(walk *w) {
+    return bytes_of(w, 4, V_BYTES);
+}
+walk_step sft__walk_op_bytes8(walk *w) {
+    return bytes_of(w, 8, V_BYTES);
+}
+walk_step sft__walk_op_bytearray8(walk *w) {
+    return bytes_of(w, 8, V_BYTEARRAY);
+}
+
+/* ---------------------------------------------------------------- lines */
+
+/* A line that ends; Python takes one that the end of the file cuts, and fails right after. */
+const uint8_t *sft__walk_whole_line(walk *w, size_t *len, bool *cut) {
+    uint64_t all;
+    bool whole;
+    const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
+
+    *cut = all > *len;
+    return text != NULL && whole ? text : NULL;
+}
+
+walk_step sft__walk_op_int(walk *w) {
+    bool negative;
+    uint64_t value;
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    if (text == NULL || !sft__walk_int(text, len, 0, &value, &negative)) {
+        return WALK_FAIL;
+    }
+    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+
+walk_step sft__walk_op_long(walk *w) {
+    bool negative;
+    uint64_t value;
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    if (text == NULL) {
+        return WALK_FAIL;
+    }
+    len -= len != 0 && text[len - 1] == 'L' && !cut;
+    if (!sft__walk_int(text, len, 0, &value, &negative)) {
+        return WALK_FAIL;
+    }
+    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
+               ? WALK_GO
+               : WALK_FAIL;
+}
+
+walk_step sft__walk_op_float(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    return text != NULL && sft__walk_float(text, len) ? walk_push_kind(w, V_SCALAR, 0) : WALK_FAIL;
+}
+
+/* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
+static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
+                         size_t (*decode)(uint8_t *, const uint8_t *, size_t)) {
+    uint8_t *room = sft__alloc(w->job->allocator, 2 * len + 8);
+    walk_value v = walk_make(V_STR, 0);
+
+    if (room == NULL) {
+        w->limited = true;
+        return WALK_FAIL;
+    }
+    const size_t n = decode(room, text, len);
+    if (n != SIZE_MAX) {
+        v = sft__walk_string(w, room, n, cut);
+        sft__walk_decoded(w, room, n);
+        w->limited = w->limited || cut;
+    }
+    sft__free(w->job->allocator, room, 2 * len + 8);
+    return n != SIZE_MAX || cut ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : WALK_FAIL;
+}
+
+walk_step sft__walk_op_string(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    if (text == NULL || len < 2 || (text[0] != '\'' && text[0] != '"') ||
+        (text[len - 1] != text[0] && !cut)) {
+        return WALK_FAIL;
+    }
+    return literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
+}
+
+walk_step sft__walk_op_unicode(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    return text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
+}
+
+walk_step sft__walk_op_persid(walk *w) {
+    size_t len;
+    bool cut;
+    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+
+    for (size_t i = 0; text != NULL && i < len; i++) {
+        if (text[i] >= 0x80) {
+            return WALK_FAIL;
+        }
+    }
+    return text != NULL ? walk_push_kind(w, V_ANY, 0) : WALK_FAIL;
+}
