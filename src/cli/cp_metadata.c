@@ -15,12 +15,14 @@ static cli_pair *find_pair(cli_copy *copy, const char *key, size_t len) {
     return NULL;
 }
 
-/* MindSpore's checksum of all tensors, and a tree that names them, hold only if these stay. */
+/* MindSpore's checksum of all tensors, and what names them or parts of them, hold only if these stay. */
 static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
     const bool crc = len == 7 && memcmp(key, "crc_num", 7) == 0;
     const bool tree = len == 8 && memcmp(key, "sft.tree", 8) == 0;
 
-    return !cli_copy_is_plain(copy) && (crc || (tree && copy->renamed + copy->dropped != 0));
+    const bool aliases = len == 11 && memcmp(key, "sft.aliases", 11) == 0;
+
+    return !cli_copy_is_plain(copy) && (crc || aliases || (tree && copy->renamed + copy->dropped != 0));
 }
 
 /* MindSpore's checksum of all names and bytes of one file. */

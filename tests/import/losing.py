@@ -266,6 +266,45 @@ def digests(tmp):
         assert (report["tensors"], report["left_out"]) == (2, 0), (to, report)
 
 
+def overlaps(tmp):
+    """Views that share bytes without being the same tensor: all of them arrive, and what that costs is told."""
+    base = torch.arange(1000.0)
+    source, out = os.path.join(tmp, "views.pt"), os.path.join(tmp, "views.safetensors")
+    value = {"base": base, "tail": base[900:], "square": base[:100].view(10, 10).t(), "same": base, "apart": torch.ones(3)}
+    torch.save(value, source)
+    for more in [], ["--tree"]:
+        report = json.loads(run("convert", source, "-o", out, "-f", "--json", "--verify", *more).stdout)
+        (part,) = report["left_out_parts"]
+        assert part["count"] == 0 and "800 bytes" in part["message"] and "2 tensors" in part["message"], report
+        assert report["left_out"] == 0 and report["tensors"] == 4 and report["aliases"] == 1, report
+        got = load_file(out)
+        for name in set(value) - {"same"}:
+            assert torch.equal(got[name], value[name].contiguous()), name
+    assert "800 bytes" in run("convert", source, "-o", out, "-f").stderr
+    halves = torch.arange(10.0)
+    for name, value in ("halves", {"a": halves[:5], "b": halves[5:]}), ("tied", {"a": halves, "b": halves}):
+        torch.save(value, source)
+        r = run("convert", source, "-o", out, "-f")
+        assert "left out" not in r.stderr, (name, r.stderr)
+    CHECKS["overlapping views"] += 4
+
+
+def aliases(tmp):
+    """Recorded aliases go on where all tensors stay; elsewhere they are named."""
+    source, out = os.path.join(tmp, "alias.safetensors"), os.path.join(tmp, "alias-out.safetensors")
+    entry = {"view": {"of": "base", "dtype": "F32", "shape": [2], "stride": [1], "offset": 3}}
+    save_file({"base": torch.arange(8.0), "b": torch.ones(2)}, source, {"sft.aliases": json.dumps(entry)})
+    for verb in "cp", "convert":
+        for options, kept in ([], True), (["--rename", "base=z"], False), (["--cast", "bf16"], False), (["--drop", "b"], False):
+            r = run(verb, *([source, out] if verb == "cp" else [source, "-o", out]), "-f", *options)
+            with safe_open(out, "pt") as f:
+                metadata = f.metadata() or {}
+            assert ("sft.aliases" in metadata) == kept == ("sft.aliases" not in r.stderr), (verb, options, r.stderr)
+            CHECKS["aliases kept or named"] += 1
+    for to in "npz", "pt", "ckpt":
+        assert "sft.aliases" in run("convert", source, "-o", os.path.join(tmp, "alias." + to)).stderr, to
+
+
 class Server(http.server.BaseHTTPRequestHandler):
     """Files of one directory, whole and in ranges; 404 for the rest."""
     root = None
@@ -379,6 +418,8 @@ def main():
         nothing(tmp)
         digests(tmp)
         beside(tmp)
+        overlaps(tmp)
+        aliases(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

@@ -237,19 +237,28 @@ static bool is_whole(const sft__conversion *c) {
 }
 
 /* What says something about the bytes of its file: digests, which sft_writer_carry_digests hands on, and
- * MindSpore's checksum of all tensors. */
+ * MindSpore's checksum of all tensors; and names that show parts of them. */
 static bool is_of_old_bytes(sft__conversion *c, const sft_metadata_entry *e) {
-    static const char crc_num[] = "crc_num";
+    static const struct {
+        const char *key;
+        const char *why;
+    } rows[] = {
+        {"crc_num", "a checksum of other tensors than those of the output"},
+        {"sft.aliases", "names of parts of tensors, of which some are renamed, cast, left out or in "
+                        "another file"},
+    };
 
     if (sft_digest_is_key(e->key, e->key_len)) {
         return true;
     }
-    if (e->key_len != sizeof crc_num - 1 || memcmp(e->key, crc_num, e->key_len) != 0 ||
-        is_whole(c)) {
-        return false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (e->key_len == strlen(rows[i].key) && memcmp(e->key, rows[i].key, e->key_len) == 0 &&
+            !is_whole(c)) {
+            sft__convert_lost(c, rows[i].key, 0, rows[i].why);
+            return true;
+        }
     }
-    sft__convert_lost(c, crc_num, 0, "a checksum of other tensors than those of the output");
-    return true;
+    return false;
 }
 
 /* Of the inputs: a key that several have is the first's. */

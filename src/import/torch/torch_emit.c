@@ -105,6 +105,59 @@ static uint64_t extent_union(leaf *const *sorted, size_t count) {
     return used;
 }
 
+/* Bytes of the elements. */
+static uint64_t bytes_of(const sft__view *v) {
+    uint64_t bytes = v->dtype->block_bytes;
+
+    for (uint32_t d = 0; d < v->rank; d++) {
+        if (!sft__mul64(bytes, v->shape[d], &bytes)) {
+            return UINT64_MAX;
+        }
+    }
+    return bytes;
+}
+
+/* Tensors that share bytes without being the same are tensors of their own in the catalog: these bytes lie
+ * in an output more than once, and what was one storage is several. sorted: by place. */
+static void tell_overlaps(walk *w, leaf *const *sorted) {
+    const leaf *first = NULL;
+    uint64_t more = 0;
+    uint64_t reach = 0;
+    uint32_t source = 0;
+    size_t count = 0;
+
+    if (w->t->job->options.dedup == SFT_DEDUP_KEEP) {
+        return; /* asked for */
+    }
+    for (size_t i = 0; i < w->leaf_count; i++) {
+        const leaf *l = sorted[i];
+        const sft__view *v = &l->view;
+        if (l->outside || l->kept != l->order || is_empty(v)) {
+            continue;
+        }
+        const uint64_t end = extent_end(v);
+        reach = v->source != source ? 0 : reach;
+        source = v->source;
+        if (v->first < reach) {
+            const uint64_t shared = (end < reach ? end : reach) - v->first;
+            const uint64_t bytes = bytes_of(v);
+            first = first == NULL ? l : first;
+            count++;
+            if (!sft__add64(more, shared < bytes ? shared : bytes, &more)) {
+                more = UINT64_MAX;
+            }
+        }
+        reach = end > reach ? end : reach;
+    }
+    if (count != 0) {
+        sft__import_left(w->t->job, first->name, first->name_len, 0,
+                         "the storage that %llu %s with others: each becomes a tensor of its own, "
+                         "with up to %llu bytes that are there already",
+                         (unsigned long long)count, count == 1 ? "tensor shares" : "tensors share",
+                         (unsigned long long)more);
+    }
+}
+
 sft_status sft__tree_merge(walk *w, sft_error *err) {
     leaf **sorted;
     size_t first = 0;
@@ -121,6 +174,7 @@ sft_status sft__tree_merge(walk *w, sft_error *err) {
         }
     }
     const uint64_t used = extent_union(sorted, w->leaf_count);
+    tell_overlaps(w, sorted);
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
     }

@@ -208,7 +208,7 @@ enum { TOLD_MAX = 320 };
 /* Metadata that stands for something which the format has in another way. */
 static bool is_format_own(const sft__export *job, const sft__writer_row *row,
                           const sft_metadata_entry *e) {
-    static const char *const keys[] = {"format", "sft.tree", "sft.aliases"};
+    static const char *const keys[] = {"format", "sft.tree"};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const size_t n = strlen(keys[i]);
