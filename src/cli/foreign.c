@@ -12,7 +12,35 @@
 
 enum { FOUND_MAX = 4096 };
 
-void cli_import_options(const cli *c, sft_import_options *options, sft_limits *limits) {
+static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtype,
+                          sft_error *err) {
+    cli *c = ctx;
+    const char *text;
+
+    for (size_t i = 0; (text = cli_list(c, "view-as", i)) != NULL; i++) {
+        const char *equals = strrchr(text, '=');
+        const size_t len = equals != NULL ? (size_t)(equals - text) : 0;
+        char pattern[1024] = "";
+        char type[32] = "";
+        for (size_t n = 0; equals != NULL && n < sizeof type - 1 && equals[n + 1] != '\0'; n++) {
+            const char ch = equals[n + 1];
+            type[n] = (char)(ch >= 'a' && ch <= 'z' ? ch - 0x20 : ch);
+        }
+        const sft_dtype *found = sft_dtype_find(type, strlen(type));
+        if (found == NULL || len == 0 || len >= sizeof pattern) {
+            return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
+                                 "--view-as \"%.200s\": PATTERN=DTYPE is needed, as \"*=BF16\"", text);
+        }
+        memcpy(pattern, text, len);
+        if (cli_match(pattern, t->name, t->name_len)) {
+            *dtype = found;
+            c->viewed |= UINT64_C(1) << (i < 64 ? i : 63);
+        }
+    }
+    return SFT_OK;
+}
+
+void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits) {
     static const char *const rules[] = {"hf", "first", "keep", "error"};
     const char *dedup = cli_text(c, "dedup");
 
@@ -21,6 +49,10 @@ void cli_import_options(const cli *c, sft_import_options *options, sft_limits *l
     limits->header_bytes = cli_number(c, "max-header-bytes", 0);
     options->limits = limits;
     options->key = cli_text(c, "key");
+    if (cli_list(c, "view-as", 0) != NULL) {
+        options->view_as = view_as;
+        options->view_ctx = c;
+    }
     options->flags = (cli_flag(c, "allow-opaque") ? SFT_IMPORT_ALLOW_OPAQUE : 0) |
                      (cli_flag(c, "no-crc") ? SFT_IMPORT_NO_CRC : 0) |
                      (cli_flag(c, "dequantize") ? SFT_IMPORT_DEQUANTIZE : 0) |

@@ -8,8 +8,8 @@
 #include "cmd.h"
 #include <sft/import.h>
 
-/* What --key, --dedup, --allow-opaque and --no-crc say. limits: filled in, pointed at. */
-void cli_import_options(const cli *c, sft_import_options *options, sft_limits *limits);
+/* What --key, --dedup, --view-as, --allow-opaque and --no-crc say. limits: filled in, pointed at. */
+void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits);
 
 /* The file could not be opened as safetensors, for the reason in *err: opens it as what it is, if
  * it is something that the wing knows (*foreign); else leaves *err as it is and returns `status`.

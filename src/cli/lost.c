@@ -19,6 +19,17 @@ void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report)
     c->reports[c->report_count++] = report;
 }
 
+void cli_lost_views(cli *c) {
+    const char *text;
+
+    for (size_t i = 0; c->status == 0 && (text = cli_list(c, "view-as", i)) != NULL; i++) {
+        if ((c->viewed >> (i < 64 ? i : 63) & 1) == 0) {
+            cli_warn(c, NULL, "--view-as \"%s\" matches no tensor of a file that is no safetensors",
+                     text);
+        }
+    }
+}
+
 void cli_lost_end(cli *c) {
     const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
 

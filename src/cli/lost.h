@@ -12,6 +12,8 @@
 /* The report about an operand that is open: taken over, kept until the end. */
 void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report);
 void cli_lost_end(cli *c);
+/* At the end: warns of every --view-as that no tensor met. */
+void cli_lost_views(cli *c);
 /* Tensors and objects that were left out while operands were read; "left_out_parts", which lists them. */
 uint64_t cli_lost_count_all(const cli *c);
 void cli_lost_json(const cli *c, cli_json *j);

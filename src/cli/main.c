@@ -93,6 +93,7 @@ static void run(cli *c, int argc, char **argv) {
             cli_help(c, c->command);
         } else {
             c->command->run(c);
+            cli_lost_views(c);
         }
     }
 }

@@ -42,6 +42,10 @@ static const shared_option shared_options[] = {
      CLI_OPT_FLAG("allow-opaque", 0, "of a foreign file: leave out what is not understood")},
     {CLI_WITH_IMPORT, CLI_OPT_FLAG("no-crc", 0, "of a foreign file: do not compare zip checksums")},
     {CLI_WITH_IMPORT,
+     CLI_OPT_ARG(CLI_LIST, "view-as", 0, "PATTERN=DTYPE",
+                 "of a foreign file: what elements without a type are, or others of that size "
+                 "(\"*=BF16\" for a .npz of bfloat16); may be repeated, later ones count")},
+    {CLI_WITH_IMPORT,
      CLI_OPT_FLAG("dequantize", 0, "of a GGUF file: 32-bit floats instead of quantised blocks")},
     {CLI_WITH_RANKS,
      CLI_OPT_ARG(CLI_FILE, "layout", 0, "FILE",

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import zlib
 
+import numpy
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -305,6 +306,31 @@ def aliases(tmp):
         assert "sft.aliases" in run("convert", source, "-o", os.path.join(tmp, "alias." + to)).stderr, to
 
 
+def views(tmp):
+    """numpy saves bfloat16 as two bytes without a type: --view-as says what they are."""
+    bf16 = torch.randn(3, 4).to(torch.bfloat16)
+    f8 = torch.randn(5).to(torch.float8_e4m3fn)
+    source, out = os.path.join(tmp, "view.npz"), os.path.join(tmp, "view.safetensors")
+    numpy.savez(source, **{"w.bf": bf16.view(torch.uint16).numpy().view("V2"), "w.f8": f8.view(torch.uint8).numpy().view("V1"),
+                           "n": numpy.arange(3, dtype="<i4")})
+    options = ["--view-as", "w.bf=bf16", "--view-as", "*.f8=F8_E4M3"]
+    for verb, where in ("convert", [source, "-o", out]), ("cp", [source, out]):
+        run(verb, *where, "-f", *options)
+        got = load_file(out)
+        assert got["w.bf"].dtype == torch.bfloat16 and torch.equal(got["w.bf"].view(torch.uint16), bf16.view(torch.uint16)), verb
+        assert got["w.f8"].dtype == torch.float8_e4m3fn and torch.equal(got["w.f8"].view(torch.uint8), f8.view(torch.uint8)), verb
+        assert got["n"].tolist() == [0, 1, 2]
+        CHECKS["views"] += 2
+    listed = {t["name"]: t["dtype"] for t in json.loads(run("ls", "--json", source, *options).stdout)["tensors"]}
+    assert listed == {"w.bf": "BF16", "w.f8": "F8_E4M3", "n": "I32"}, listed
+    assert load_file(out)["w.bf"].float().sum() == bf16.float().sum()
+    r = run("convert", source, "-o", os.path.join(tmp, "none.safetensors"), "--view-as", "n=BF16", want=1)
+    assert "another size" in r.stderr and not os.path.exists(os.path.join(tmp, "none.safetensors")), r.stderr
+    run("convert", source, "-o", os.path.join(tmp, "none.safetensors"), "--view-as", "n=what", want=2)
+    assert "matches no tensor" in run("ls", source, "--view-as", "zzz=BF16").stderr
+    assert "matches no tensor" in run("ls", out, "--view-as", "n=F32").stderr  # safetensors say their types
+
+
 class Server(http.server.BaseHTTPRequestHandler):
     """Files of one directory, whole and in ranges; 404 for the rest."""
     root = None
@@ -420,6 +446,7 @@ def main():
         beside(tmp)
         overlaps(tmp)
         aliases(tmp)
+        views(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

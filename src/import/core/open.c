@@ -77,6 +77,25 @@ sft_status sft__import_copy(sft__import *job, char **out, const void *data, size
     return SFT_OK;
 }
 
+/* What the caller says of the elements' type. */
+static sft_status view_as(const sft__import *job, sft_tensor *t, sft_error *err) {
+    const sft_dtype *now = t->dtype;
+    const sft_dtype *then = now;
+
+    if (job->options.view_as == NULL) {
+        return SFT_OK;
+    }
+    SFT_TRY(job->options.view_as(job->options.view_ctx, t, &then, err));
+    if (then == NULL || sft_dtype_get(then->id) == NULL || now->block_elements != 1 ||
+        then->block_elements != 1 || then->block_bytes != now->block_bytes) {
+        return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                "elements of type %s cannot be seen as %s, which are of another size",
+                                now->name, then != NULL ? then->name : "none");
+    }
+    t->dtype = then;
+    return SFT_OK;
+}
+
 sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err) {
     uint64_t file_bytes;
     (void)(sft__add64(sft_source_size(job->file), job->beside_bytes, &file_bytes) ||
@@ -102,6 +121,7 @@ sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_er
     }
     sft_tensor t = *tensor;
     t.file = 0;
+    SFT_TRY(view_as(job, &t, err));
     job->tensors++;
     return sft_builder_add_tensor(job->builder, &t, err);
 }
