@@ -113,10 +113,12 @@ typedef struct sft_import_options {
     uint32_t reserved;
     uint64_t memory_bytes;  /* heap while reading and in the catalog; default 192 MiB */
     uint64_t inflate_bytes; /* of deflated members, together; default 1,032 times the file */
-    /* Says what the elements of a tensor are where the file does not (bfloat16 in a .npz is two bytes without a
-     * type): *dtype is what the file says, and may be set to another of the 22 types whose elements have as many
-     * bytes; else SFT_E_DTYPE. May be NULL. Not called for safetensors, which say their types. */
-    sft_status (*view_as)(void *ctx, const sft_tensor *tensor, const sft_dtype **dtype, sft_error *err);
+    /* Says what the elements of a tensor are where the file does not (bfloat16 in a .npz is two bytes
+     * without a type): *dtype is what the file says, and may be set to another of the 22 types whose
+     * elements have as many bytes; else SFT_E_DTYPE. May be NULL. Not called for safetensors, which say
+     * their types. */
+    sft_status (*view_as)(void *ctx, const sft_tensor *tensor, const sft_dtype **dtype,
+                          sft_error *err);
     void *view_ctx;
 } sft_import_options;
 

@@ -126,8 +126,8 @@ static void tell_overlaps(walk *w, leaf *const *sorted) {
     uint32_t source = 0;
     size_t count = 0;
 
-    if (w->t->job->options.dedup == SFT_DEDUP_KEEP) {
-        return; /* asked for */
+    if (w->t->job->options.dedup == SFT_DEDUP_KEEP || w->t->job->scanning) {
+        return; /* asked for, or nothing is made of them */
     }
     for (size_t i = 0; i < w->leaf_count; i++) {
         const leaf *l = sorted[i];
