@@ -9,7 +9,7 @@
 #include "import/archive/unpack.h"
 #include "import/core/import.h"
 #include "import/scan/members.h"
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 #include <stdio.h>
 
 enum {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk.c - walks a part: pickle after pickle from its first byte on, as CPython would
+ * import/walk/walk.c - walks a part: pickle after pickle from its first byte on, as CPython would
  * execute them, in every way that leads elsewhere, and then the pickles within their strings.
  * Linear: each opcode costs of one budget (job->walk_left). Read first: walk.h.
  */
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 enum { STARTS_MOST = 4096, SEEN_MOST = 1 << 18, NESTED_DEPTH = 32, OWNED_MOST = 4096 };
 

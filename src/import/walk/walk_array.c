@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_array.c - the arrays of joblib, as its own unpickler reads them (WALK_JOBLIB):
+ * import/walk/walk_array.c - the arrays of joblib, as its own unpickler reads them (WALK_JOBLIB):
  * behind the BUILD of a NumpyArrayWrapper lies a byte that counts the padding (since 1.2), the
  * padding, and then shape times item size raw bytes; or, of objects, a pickle of its own. Numbers
  * and tuples are noted as far as that needs. Source: joblib/numpy_pickle.py. Read first: walk.h.
  */
 #include "base/checked.h"
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 enum { NUMBERS_MOST = 1 << 20, RANK_MOST = 64, IS_PRODUCT = 1, IS_TYPE = 2 };
 #define OBJECTS UINT64_MAX

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_text.c - the texts of protocol 0: numbers as int() and float() or their C twins
+ * import/walk/walk_text.c - the texts of protocol 0: numbers as int() and float() or their C twins
  * take them, byte strings with escapes, raw unicode. What either implementation takes is taken.
  * Read first: walk.h.
  */
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 static bool is_space(uint8_t c) {
     return c == ' ' || (c >= '\t' && c <= '\r');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk.h - inside the walker: a pickle machine without objects. A value is a kind and
+ * import/walk/walk.h - inside the walker: a pickle machine without objects. A value is a kind and
  * at most a number; the text of short strings is kept, for they can become names. It does all that
  * CPython's two unpicklers do before they fail: where they differ it goes on if either does, so
  * that what they look up is always looked at here. Differences that lead to other bytes (what C

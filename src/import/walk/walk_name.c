@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_name.c - what the walker says: every name that is looked up, judged by the one
+ * import/walk/walk_name.c - what the walker says: every name that is looked up, judged by the one
  * table of pickle/globals.h, and what else is odd. Where bytes are raw or nested, what is only
  * unknown waits for the end of the pickle: random bytes and text spell a name now and then, but not
  * a STOP behind it. Read first: walk.h.
  */
 #include "import/pickle/globals.h"
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 static void tell(walk *w, const walk_pending *f) {
     const char *where = w->part->where;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_data.c - the opcodes of plain values: numbers, strings, bytes, the lines of
+ * import/walk/walk_data.c - the opcodes of plain values: numbers, strings, bytes, the lines of
  * protocol 0. Read first: walk.h.
  */
-#include "import/scan/walk_data.h"
+#include "import/walk/walk_data.h"
 
 /* ---------------------------------------------------------------- plain values */
 

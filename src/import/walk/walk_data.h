@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_data.h - the opcodes of plain values, and what the other opcodes have of them.
+ * import/walk/walk_data.h - the opcodes of plain values, and what the other opcodes have of them.
  * Read first: walk.h.
  */
 #ifndef SFT_IMPORT_WALK_DATA_H
 #define SFT_IMPORT_WALK_DATA_H
 
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 static inline walk_step walk_push_kind(walk *w, unsigned kind, uint32_t number) {
     return sft__walk_push(w, walk_make(kind, number)) ? WALK_GO : WALK_FAIL;

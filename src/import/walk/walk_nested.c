@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_nested.c - pickles in the strings of pickles. Every literal is skimmed: run
+ * import/walk/walk_nested.c - pickles in the strings of pickles. Every literal is skimmed: run
  * through without a stack, as far as its opcodes go. Those that come to an opcode that looks up a
  * name are kept and walked later as parts of their own. A string may also be bytes as Python 2's
  * protocols write them, each a character below 256. Read first: walk.h.
  */
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 enum {
     NESTED_MOST = 65536,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_in.c - the bytes that the walker reads: a window over a part, forward, small at
+ * import/walk/walk_in.c - the bytes that the walker reads: a window over a part, forward, small at
  * first because most parts are no pickle. Where the bytes cannot be had (a damaged member) the part
  * ends. Read first: walk.h.
  */
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 enum { FIRST = 512, HEAD = 16384 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_ops.c - one function per opcode of the stack, memo, names and calls: what stays
+ * import/walk/walk_ops.c - one function per opcode of the stack, memo, names and calls: what stays
  * on the stack, and whether both of CPython's implementations would fail. What fails by the values
  * of objects (a key that cannot be hashed, a call that raises) does not fail here. Read first:
  * walk.h.
  */
-#include "import/scan/walk_data.h"
+#include "import/walk/walk_data.h"
 
 /* ---------------------------------------------------------------- the stack itself */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/scan/walk_values.c - the walker's stack, marks, memo and strings. All are bounded: a
+ * import/walk/walk_values.c - the walker's stack, marks, memo and strings. All are bounded: a
  * string or a place in the memo beyond the bound is forgotten, which the walk goes on from and
  * which is said only where a name would be made of it. Read first: walk.h.
  */
-#include "import/scan/walk.h"
+#include "import/walk/walk.h"
 
 enum {
     STACK_MOST = 8 << 20,  /* values, 32 MiB */
