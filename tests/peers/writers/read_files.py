@@ -44,6 +44,7 @@ def by_torch(path):
         value = torch.jit.load(str(path), map_location="cpu").state_dict()
         return {"tensors": flat(dict(value), leaf), "options": ["--allow-opaque"], "more": True}
     except RuntimeError:
+        options = []
         try:
             value = torch.load(path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:  # names beside the tensors: those are stood in for
@@ -69,9 +70,10 @@ def by_torch(path):
                 load = staticmethod(pickle.load)
 
             value = torch.load(path, map_location="cpu", weights_only=False, pickle_module=Module)
+            options = ["--allow-opaque"]
         part = next((p for p in ("state_dict", "model_state_dict", "model_state", "model") if isinstance(value, dict) and
                      isinstance(value.get(p), dict)), None)
-        return {"tensors": flat(value[part] if part else value, leaf), "more": True}
+        return {"tensors": flat(value[part] if part else value, leaf), "options": options, "more": True}
 
 
 def by_onnx(path):
