@@ -47,7 +47,8 @@ def rows(array):
         dense = packed(codes, bits)
         signed = "I8" if kind.startswith("int") else "U8"
         own = {"float4_e2m1fn": "F4", "float6_e2m3fn": "F6_E2M3", "float6_e3m2fn": "F6_E3M2"}.get(kind)
-        found = [[signed, shape, sha(data)], ["U8", shape, sha(data)], ["U8", shape, sha(bytes(codes))],
+        value = array.astype(np.int8 if signed == "I8" else np.uint8).tobytes() if "int" in kind else data
+        found = [[signed, shape, sha(value)], ["U8", shape, sha(data)], ["U8", shape, sha(bytes(codes))],
                  ["U8", [len(dense)], sha(dense)]]
         return ([[own, shape, sha(dense)]] if own else []) + found
     if kind.startswith("float8"):  # e3m4, e4m3, e4m3b11fnuz: none of safetensors'
