@@ -59,6 +59,9 @@ const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out);
 
 /* Appends the bytes (UTF-8) as a string in quotes, escaped as serde_json does it. */
 void sft__json_string(sft__buf *out, const char *s, size_t len);
+/* The same string for people as well: what deceives a terminal (controls, bidirectional and invisible
+ * characters) is escaped too. */
+void sft__json_string_plain(sft__buf *out, const char *s, size_t len);
 
 /* Skips any value, checking all of it. depth: containers that are open around it. */
 const char *sft__json_value(sft__json *j, const char *p, unsigned depth);

@@ -4,6 +4,7 @@
  */
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 /* The letter behind the backslash; 'u' for those that need four digits; 0 for bytes that stay. */
 static char escape_letter(uint8_t c) {
@@ -44,4 +45,36 @@ void sft__json_string(sft__buf *out, const char *s, size_t len) {
     }
     sft__buf_add(out, s + done, len - done);
     sft__buf_add(out, "\"", 1);
+}
+
+static void put_unit(sft__buf *out, uint32_t unit) {
+    static const char hex[] = "0123456789abcdef";
+    const char text[6] = {'\\', 'u', hex[unit >> 12 & 15], hex[unit >> 8 & 15], hex[unit >> 4 & 15],
+                          hex[unit & 15]};
+    sft__buf_add(out, text, sizeof text);
+}
+
+void sft__json_string_plain(sft__buf *out, const char *s, size_t len) {
+    sft__buf quoted;
+    size_t done = 0;
+    uint32_t cp = 0;
+
+    sft__buf_init(&quoted, out->allocator);
+    sft__json_string(&quoted, s, len);
+    for (size_t i = 0, n; i < quoted.len; i += n) {
+        n = sft__utf8_decode(quoted.data + i, quoted.len - i, &cp);
+        if (n == 0 || !sft__utf8_deceptive(cp)) {
+            n = n == 0 ? 1 : n;
+            continue;
+        }
+        sft__buf_add(out, quoted.data + done, i - done);
+        if (cp >= 0x10000) {
+            put_unit(out, 0xd800 + ((cp - 0x10000) >> 10));
+        }
+        put_unit(out, cp < 0x10000 ? cp : 0xdc00 + ((cp - 0x10000) & 0x3ff));
+        done = i + n;
+    }
+    sft__buf_add(out, quoted.data + done, quoted.len - done);
+    out->failed = out->failed || quoted.failed;
+    sft__buf_reset(&quoted);
 }

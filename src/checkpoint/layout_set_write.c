@@ -8,7 +8,7 @@
 #include "checkpoint/layout_set.h"
 
 static void key(sft__buf *b, const char *name) {
-    sft__json_string(b, name, strlen(name));
+    sft__json_string_plain(b, name, strlen(name));
     sft__buf_text(b, ": ");
 }
 
@@ -45,11 +45,11 @@ static void put_by(sft__buf *b, const sft_cut *cut, const sft__lset_mesh *m) {
         const sft_factor *const f = &cut->factors[i];
         sft__buf_text(b, i == 0 ? "" : ", ");
         if (f->divisor <= 1 && f->size == 0) {
-            sft__json_string(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
+            sft__json_string_plain(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
             continue;
         }
         sft__buf_text(b, "{\"axis\": ");
-        sft__json_string(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
+        sft__json_string_plain(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
         if (f->divisor > 1) {
             sft__buf_text(b, ", \"divisor\": ");
             sft__buf_u64(b, f->divisor);
@@ -130,7 +130,7 @@ static void put_kind(sft__buf *b, const sft_layout_set *set, const sft__lset_ent
         sft__buf_text(b, "}");
     } else {
         key(b, texts[e->kind - SFT__LSET_PLACEMENTS]);
-        sft__json_string(b, e->text, strlen(e->text));
+        sft__json_string_plain(b, e->text, strlen(e->text));
     }
 }
 
@@ -138,12 +138,12 @@ static void put_entry(sft__buf *b, const sft_layout_set *set, const sft__lset_en
     static const char *const matches[] = {"name", "pattern", "module"};
     sft__buf_text(b, "{");
     key(b, matches[e->match]);
-    sft__json_string(b, e->name, e->name_len);
+    sft__json_string_plain(b, e->name, e->name_len);
     sft__buf_text(b, ", ");
     if (e->kind != SFT__LSET_WHOLE && e->kind != SFT__LSET_BOXES &&
         set->meshes[e->mesh].name_len != 0) {
         key(b, "mesh");
-        sft__json_string(b, set->meshes[e->mesh].name, set->meshes[e->mesh].name_len);
+        sft__json_string_plain(b, set->meshes[e->mesh].name, set->meshes[e->mesh].name_len);
         sft__buf_text(b, ", ");
     }
     if (e->shape != NULL) {
@@ -167,7 +167,7 @@ static void put_meshes(sft__buf *b, const sft_layout_set *set) {
     for (size_t i = 0; i < set->mesh_count; i++) {
         if (set->meshes[i].name_len != 0) {
             sft__buf_text(b, any ? ",\n    " : "  \"meshes\": {\n    ");
-            sft__json_string(b, set->meshes[i].name, set->meshes[i].name_len);
+            sft__json_string_plain(b, set->meshes[i].name, set->meshes[i].name_len);
             sft__buf_text(b, ": ");
             put_mesh(b, &set->meshes[i]);
             any = true;

@@ -486,9 +486,7 @@ static void run_copy(cli_copy *copy) {
     }
     const bool stream = strcmp(copy->target, "-") == 0;
     if (write_copy(copy, &file_bytes, &err) != SFT_OK) {
-        if (!stream || err.status != SFT_E_IO || !cli_sys_pipe_closed(err.sys)) {
-            cli_fail(c, stream ? "standard output" : copy->target, &err);
-        }
+        cli_fail(c, stream ? "standard output" : copy->target, &err);
         return;
     }
     if (c->json) {

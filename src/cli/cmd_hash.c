@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEX = 65 };
+enum { HEX = 65, STREAM_BLOCK = 1 << 18 };
 
 static uint32_t wanted_by(const cli *c) {
     static const struct {
@@ -27,18 +27,30 @@ static uint32_t wanted_by(const cli *c) {
 
 /* ---------------------------------------------------------------- lines as of sha256sum */
 
-/* "HEX  NAME"; a name that needs escaping makes the line begin with a backslash, as GNU does. */
+/* "HEX  NAME" as GNU writes and reads it: a name with a backslash or a line break makes the line begin with a
+ * backslash, and has \\, \n and \r for them; all other bytes stay as they are, for programs. On a terminal
+ * what could deceive is escaped. */
 static void put_line(cli_out *o, const uint8_t digest[32], const char *name, size_t len) {
     char hex[HEX];
-    char *safe = cli_alloc(4 * len + 8, 1);
+    bool special = false;
 
-    if (sft_escape(safe, 4 * len + 8, name, len) != len) {
-        cli_put(o, "\\", 1);
+    for (size_t i = 0; i < len; i++) {
+        special = special || name[i] == '\\' || name[i] == '\n' || name[i] == '\r';
     }
-    free(safe);
+    cli_puts(o, special ? "\\" : "");
     cli_puts(o, cli_hex(hex, digest, 32));
     cli_puts(o, "  ");
-    cli_put_escaped(o, name, len);
+    if (cli_sys_is_terminal(o->fd)) {
+        cli_put_escaped(o, name, len);
+        len = 0;
+    }
+    for (size_t i = 0; i < len; i++) {
+        const char *text = name[i] == '\\'   ? "\\\\"
+                           : name[i] == '\n' ? "\\n"
+                           : name[i] == '\r' ? "\\r"
+                                             : NULL;
+        cli_put(o, text != NULL ? text : name + i, text != NULL ? 2 : 1);
+    }
     cli_put(o, "\n", 1);
 }
 
@@ -201,17 +213,52 @@ static void print_json(cli *c, const char *operand, const sft_catalog *catalog, 
 
 /* ---------------------------------------------------------------- command */
 
+/* Reads to the end, wherever that is. */
+static sft_status hash_stream(const cli *c, int fd, uint8_t digest[32], sft_error *err) {
+    char text[160];
+    unsigned char *block = cli_alloc(STREAM_BLOCK, 1);
+    size_t got = 1;
+    int error = 0;
+    sft_sha256 s;
+
+    sft_sha256_init(&s);
+    while (error == 0 && got > 0 && !cli_stopped(c)) {
+        error = cli_sys_read(fd, block, STREAM_BLOCK, &got);
+        sft_sha256_update(&s, block, got);
+    }
+    sft_sha256_final(&s, digest);
+    free(block);
+    if (cli_stopped(c)) {
+        return sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+    }
+    return error == 0 ? SFT_OK
+                      : sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot read: %s",
+                                      cli_sys_text(error, text, sizeof text));
+}
+
+static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sft_error *err) {
+    sft_source *source;
+    int fd;
+
+    if (cli_sys_open_stream(operand, &fd)) {
+        const sft_status status = hash_stream(c, fd, digest, err);
+        cli_sys_close_stream(fd);
+        return status;
+    }
+    sft_status status = sft_source_open(&source, operand, SFT_ACCESS_READ, NULL, err);
+    if (status == SFT_OK) {
+        status = cli_hash_source(c, source, digest, err);
+        sft_source_close(source);
+    }
+    return status;
+}
+
 /* Only the file's own bytes are asked for: then it may be any file. */
 static void hash_any(cli *c, const char *operand) {
     uint8_t digest[32];
-    sft_source *source;
     sft_error err;
 
-    if (sft_source_open(&source, operand, SFT_ACCESS_READ, NULL, &err) != SFT_OK) {
-        cli_fail(c, operand, &err);
-        return;
-    }
-    if (cli_hash_source(c, source, digest, &err) != SFT_OK) {
+    if (hash_bytes(c, operand, digest, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
     } else if (c->json) {
         cli_json j;
@@ -227,7 +274,6 @@ static void hash_any(cli *c, const char *operand) {
     } else {
         put_line(&c->out, digest, operand, strlen(operand));
     }
-    sft_source_close(source);
 }
 
 static void hash_operand(cli *c, const char *operand, uint32_t wanted) {
@@ -235,8 +281,8 @@ static void hash_operand(cli *c, const char *operand, uint32_t wanted) {
     cli_hashes h;
     sft_error err;
 
-    if (wanted == CLI_HASH_WHOLE && strcmp(operand, "-") != 0 &&
-        cli_sys_kind(operand) == CLI_KIND_FILE) {
+    const cli_kind kind = strcmp(operand, "-") == 0 ? CLI_KIND_FILE : cli_sys_kind(operand);
+    if (wanted == CLI_HASH_WHOLE && (kind == CLI_KIND_FILE || kind == CLI_KIND_OTHER)) {
         hash_any(c, operand);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/out.c - the buffered standard output, text widths and sizes. A closed pipe makes it silent;
- * any other failure is remembered and reported once, by main. Read out.h first.
+ * cli/out.c - the buffered standard output, text widths and sizes. A failure, a closed pipe among
+ * them, is remembered and reported once, by main. Read out.h first.
  */
 #include "out.h"
 #include "sys.h"
@@ -17,7 +17,7 @@ static void write_out(cli_out *o, const void *data, size_t size) {
     const int error = cli_sys_write(o->fd, data, size);
     if (error != 0) {
         o->closed = true;
-        o->failed = cli_sys_pipe_closed(error) ? 0 : error;
+        o->failed = error;
     }
 }
 

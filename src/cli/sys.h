@@ -30,7 +30,11 @@ bool cli_sys_catch_lost_pages(void);
 bool cli_sys_lost_pages(void);
 
 int cli_sys_write(int fd, const void *data, size_t size); /* all of it */
-bool cli_sys_pipe_closed(int error);                      /* is this what a closed pipe gives? */
+/* What has to be read to its end, because no size tells where that is: a pipe, standard input ("-"), a file
+ * of /proc or /sys, and any small file. false: another kind, or not to be opened. */
+bool cli_sys_open_stream(const char *path, int *fd);
+int cli_sys_read(int fd, void *data, size_t size, size_t *got); /* got 0: the end */
+void cli_sys_close_stream(int fd);
 bool cli_sys_not_found(int error);
 bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignored when it is 0 */
 const char *cli_sys_text(int error, char *text, size_t cap);

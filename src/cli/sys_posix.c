@@ -115,10 +115,11 @@ void cli_sys_start(int *argc, char ***argv) {
     (void)argv;
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is a failure to report, not to die of */
-    /* A stream that is closed must not be given to a file that we open. */
+    /* A stream that is closed must not be given to a file that we open. A write to a closed standard
+     * output goes on failing: that place takes none. */
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-            (void)open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+            (void)open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY);
         }
     }
 }
@@ -157,8 +158,37 @@ int cli_sys_write(int fd, const void *data, size_t size) {
     return 0;
 }
 
-bool cli_sys_pipe_closed(int error) {
-    return error == EPIPE;
+enum { SMALL_FILE = 1 << 20 }; /* files of /sys say a page, whatever they hold */
+
+bool cli_sys_open_stream(const char *path, int *fd) {
+    struct stat st;
+
+    *fd = 0;
+    if (strcmp(path, "-") == 0) {
+        return true;
+    }
+    if (stat(path, &st) != 0 ||
+        !(S_ISFIFO(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size <= SMALL_FILE))) {
+        return false;
+    }
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return *fd >= 0;
+}
+
+int cli_sys_read(int fd, void *data, size_t size, size_t *got) {
+    ssize_t n;
+
+    do {
+        n = read(fd, data, size);
+    } while (n < 0 && errno == EINTR && interrupted == 0);
+    *got = n > 0 ? (size_t)n : 0;
+    return n < 0 ? errno : 0;
+}
+
+void cli_sys_close_stream(int fd) {
+    if (fd > 2) {
+        (void)close(fd);
+    }
 }
 
 bool cli_sys_not_found(int error) {

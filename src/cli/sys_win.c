@@ -139,8 +139,23 @@ int cli_sys_write(int fd, const void *data, size_t size) {
     return 0;
 }
 
-bool cli_sys_pipe_closed(int error) {
-    return error == ERROR_BROKEN_PIPE || error == ERROR_NO_DATA;
+bool cli_sys_open_stream(const char *path, int *fd) {
+    *fd = 0;
+    return strcmp(path, "-") == 0;
+}
+
+int cli_sys_read(int fd, void *data, size_t size, size_t *got) {
+    DWORD n = 0;
+    const DWORD most = size < (1u << 30) ? (DWORD)size : (1u << 30);
+    const BOOL good = ReadFile(handle_of(fd), data, most, &n, NULL);
+    const DWORD error = good ? 0 : GetLastError();
+
+    *got = good ? n : 0;
+    return error == ERROR_BROKEN_PIPE ? 0 : (int)error; /* who writes went away: the end */
+}
+
+void cli_sys_close_stream(int fd) {
+    (void)fd;
 }
 
 bool cli_sys_not_found(int error) {

@@ -149,7 +149,7 @@ static void json_map(sft__buf *b, const sft_ms_param *p) {
 
 static void json_param(sft__buf *b, const sft__ms_entry *e, bool merged) {
     const sft_ms_param *const p = &e->param;
-    sft__json_string(b, merged ? e->key : p->name, merged ? e->key_len : p->name_len);
+    sft__json_string_plain(b, merged ? e->key : p->name, merged ? e->key_len : p->name_len);
     sft__buf_text(b, ":{\"dev_matrix\":");
     json_list(b, p->dev_matrix, p->axis_count);
     sft__buf_text(b, ",\"field\":");
@@ -176,7 +176,7 @@ static void json_param(sft__buf *b, const sft__ms_entry *e, bool merged) {
 }
 
 static void json_node(sft__buf *b, const sft__ms_node *n) {
-    sft__json_string(b, n->name, n->name_len);
+    sft__json_string_plain(b, n->name, n->name_len);
     sft__buf_text(b, ":{\"parallel_strategy\":[");
     for (size_t i = 0; i < n->count; i++) {
         sft__buf_text(b, i == 0 ? "" : ",");

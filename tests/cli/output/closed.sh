@@ -1,0 +1,37 @@
+# Standard output that is closed, whose reader went away, or that is full: every command that had something to say
+# ends with 3 and a sentence. What writes files and says nothing does not care.
+printf '{"format":"safetensors-layout","version":1,"tensors":[{"name":"a","whole":true}]}' > layout.json
+try() {
+  for way in closed gone full; do
+    case $way in
+      closed) safetensors "$@" >&- 2> ERR; status=$? ;;
+      gone) status=$( { { sleep 0.2; safetensors "$@" 2> ERR; echo $? >&3; } | true; } 3>&1 ) ;;
+      full) [ -e /dev/full ] || continue; safetensors "$@" > /dev/full 2> ERR; status=$? ;;
+    esac
+    case "$status: $(cat ERR)" in
+      *"3: safetensors: standard output: "*) ;;
+      *) echo "$* ($way): exit $status, $(cat ERR)" ;;
+    esac
+  done
+}
+try ls small.safetensors
+try show small.safetensors
+try check small.safetensors
+try get small.safetensors ids -o - --format raw
+try meta small.safetensors
+try meta small.safetensors note
+try diff small.safetensors small.safetensors --json
+try hash small.safetensors
+try mem small.safetensors
+try layout show layout.json
+try layout convert layout.json
+try completion bash
+try help
+try ls --help
+try --version
+try scan small.safetensors
+try cp small.safetensors -
+try cp --dry-run small.safetensors copy.safetensors
+try slice --json --help
+safetensors cp small.safetensors quiet.safetensors >&-
+echo "nothing to say: $?"
