@@ -361,6 +361,8 @@ static const sft__global rows[] = {
     {"builtins", "eval", SFT__G_EVAL, 0},
 };
 
+enum { ROOT_KEYS = 256, ROOTS_MAX = 200 };
+
 /* The first letter decides nearly always: a file may name millions, and each is looked up. */
 static bool is_text(const char *text, const char *bytes, size_t len) {
     return len != 0 && text[0] == bytes[0] && strlen(text) == len &&
@@ -432,13 +434,33 @@ static bool is_standard(const char *module, size_t len) {
     return is_among(sft__std_modules, sft__std_module_count, module, top);
 }
 
+/* A few of the names that reach everything have the length and the ends of a part: a name may have a
+ * thousand parts, and a file name it a hundred thousand times. */
+static uint32_t root_key(const char *text, size_t len) {
+    return (uint32_t)(len * 13 + (uint8_t)text[0] * 5u + (uint8_t)text[len - 1]) % ROOT_KEYS;
+}
+
 /* Is a part of a dotted name one of those that reach everything? */
 static bool has_root(const char *text, size_t len) {
+    uint8_t first[ROOT_KEYS] = {0}; /* index + 1 */
+    uint8_t next[ROOTS_MAX] = {0};
+
+    if (sft__root_module_count > ROOTS_MAX) {
+        return true; /* the table has outgrown this: nothing is harmless until somebody looks */
+    }
+    for (size_t i = 0; i < sft__root_module_count; i++) {
+        const char *name = sft__root_modules[i];
+        const uint32_t key = root_key(name, strlen(name));
+        next[i] = first[key];
+        first[key] = (uint8_t)(i + 1);
+    }
     for (size_t at = 0; at <= len;) {
         const char *dot = memchr(text + at, '.', len - at);
         const size_t part = dot != NULL ? (size_t)(dot - text) - at : len - at;
-        if (is_among(sft__root_modules, sft__root_module_count, text + at, part)) {
-            return true;
+        for (size_t i = part != 0 ? first[root_key(text + at, part)] : 0; i != 0; i = next[i - 1]) {
+            if (is_text(sft__root_modules[i - 1], text + at, part)) {
+                return true;
+            }
         }
         at += part + 1;
     }
