@@ -116,7 +116,7 @@ for size in (1e-6, 4e-6, 1.0):
         model.save_weights(path, max_shard_size=size)
         index = json.loads(path.read_text())
         tensors = {}
-        for shard in sorted(files.folder.glob(path.name.replace(".weights.json", "") + "*.weights.h5")):
+        for shard in sorted(files.folder.glob(path.name.replace(".weights.json", "") + "_*.weights.h5")):
             tensors.update(listing(shard)[0])
         files.add(path.name, tensors)
         assert index
