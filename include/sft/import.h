@@ -136,7 +136,8 @@ typedef enum sft_finding_kind {
     SFT_FINDING_PICKLE = 3,    /* something odd about a pickle */
     SFT_FINDING_LEFT_OUT = 4,  /* a tensor or object that is not in the catalog */
     SFT_FINDING_BROKEN = 5,    /* why reading stopped */
-    SFT_FINDING_NOTE = 6       /* good to know */
+    SFT_FINDING_NOTE = 6,      /* good to know */
+    SFT_FINDING_CONTENT = 7    /* a text, a graph or code in which something acts when it is used */
 } sft_finding_kind;
 
 /* Plain data; strings are NUL-terminated, raw bytes of the file (escape them before printing), never

@@ -48,7 +48,7 @@ static const char *verdict_word(uint32_t verdict) {
 
 static const char *kind_word(uint32_t kind) {
     static const char *const words[] = {"",         "global", "container", "pickle",
-                                        "left_out", "broken", "note"};
+                                        "left_out", "broken", "note",      "content"};
     return kind < sizeof words / sizeof words[0] ? words[kind] : "";
 }
 

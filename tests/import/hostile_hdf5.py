@@ -596,7 +596,9 @@ def chunks():
 
 def archives():
     h5 = one(GOOD)
-    beside = [Member("metadata.json", b"{}"), Member("config.json", b'{"class_name": "Lambda", "module": "os"}')]
+    beside = [Member("metadata.json", b"{}"), Member("config.json", b'{"class_name": "Dense", "module": "keras.layers"}')]
+    lambdas = [Member("metadata.json", b"{}"), Member("config.json", b'{"class_name": "Lambda", "module": "os"}')]
+    case("keras: a module that is none of Keras's", make_zip([*lambdas, Member("model.weights.h5", h5)]), D, None)
     case("keras: good", make_zip([*beside, Member("model.weights.h5", h5)]), H, None)
     case("keras: no weights", make_zip(beside + [Member("x", b"y" * 50)]), U, "no member")
     case("keras: deflated", make_zip([*beside, Member("model.weights.h5", h5, method=8)]), ANY, "compressed")

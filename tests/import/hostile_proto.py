@@ -206,7 +206,8 @@ def onnx():
     case("onnx: 10^6 empty fields", onnx_model(graph=b"\x0a\x00" * 10**6), H, None)
     case("onnx: 10^6 numbers one by one", onnx_model(t(kind=6, dims=(10**6,), data=field(5, 1) * 10**6)), H, None)
     for location in ("/etc/passwd", "../x", "a/../../x", "a//b", "", ".", "a/..", "C:\\x", "C:x", "a\\b", "x" * 5000, "a/"):
-        case("onnx: external data in %s" % location[:20], onnx_model(external(location)), U, "+")
+        case("onnx: external data in %s" % location[:20], onnx_model(external(location)),
+             "dangerous" if location[:1] == "/" or ".." in location.split("/") or location[1:2] == ":" else U, "+")
     case("onnx: location with a NUL", onnx_model(external("a\0b")), U, "NUL")
 
 def onnx_constants():

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5.c - HDF5 files as Keras and h5py write them: every dataset is a tensor, called by its
- * path with slashes. The tree is walked by a stack, each object once: a second link to it is an
- * alias. What would lead out of the file is named and never opened. Archives of Keras (.keras) are
- * zips with such a file stored inside. Source: HDF5 File Format Specification 3.0; keras
+ * import/hdf5/hdf5.c - HDF5 files as Keras and h5py write them: every dataset is a tensor, called
+ * by its path with slashes. The tree is walked by a stack, each object once: a second link to it is
+ * an alias. What would lead out of the file is named and never opened. Archives of Keras (.keras)
+ * are zips with such a file stored inside. Source: HDF5 File Format Specification 3.0; keras
  * src/saving/saving_lib.py. Read first: hdf5.h.
  */
 #include "import/hdf5/hdf5.h"
@@ -250,7 +250,7 @@ static sft_status soft_links(sft__h5 *h, sft_error *err) {
 
 /* ---------------------------------------------------------------- a file */
 
-static sft_status read_file(sft__h5 *h, sft_error *err) {
+static sft_status start(sft__h5 *h, sft_error *err) {
     h->windows = sft__alloc(h->job->allocator, SFT__H5_WINDOWS * sizeof *h->windows);
     if (h->windows == NULL) {
         return sft__fail_nomem(err, SFT__H5_WINDOWS * sizeof *h->windows);
@@ -259,7 +259,11 @@ static sft_status read_file(sft__h5 *h, sft_error *err) {
         h->windows[i].at = UINT64_MAX;
         h->windows[i].used = 0;
     }
-    SFT_TRY(sft__h5_start(h, err));
+    return sft__h5_start(h, err);
+}
+
+static sft_status read_file(sft__h5 *h, sft_error *err) {
+    SFT_TRY(start(h, err));
     SFT_TRY(walk(h, err));
     SFT_TRY(soft_links(h, err));
     SFT_TRY(sft__h5_overlaps(h, err));
@@ -309,6 +313,28 @@ sft_status sft__hdf5_add(sft__import *job, const sft_source *source, uint32_t in
     h->source = source;
     h->index = index;
     const sft_status status = read_file(h, err);
+    reset(h);
+    return status;
+}
+
+sft_status sft__hdf5_root_text(sft__import *job, const sft_source *source, const char *name,
+                               char *text, size_t cap, bool *met, sft_error *err) {
+    sft__h5 *h = sft__alloc_zero(job->allocator, sizeof *h);
+
+    *met = false;
+    text[0] = '\0';
+    if (h == NULL) {
+        return sft__fail_nomem(err, sizeof *h);
+    }
+    h->job = job;
+    h->source = source;
+    sft_status status = start(h, err);
+    if (status == SFT_OK) {
+        status = sft__h5_object_read(h, &h->object, h->root, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__h5_attribute_met(h, name, text, cap, met, err);
+    }
     reset(h);
     return status;
 }

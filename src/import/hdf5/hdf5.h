@@ -257,6 +257,9 @@ typedef struct sft__h5_dataset {
 sft_status sft__h5_dataset_read(sft__h5 *h, sft__h5_dataset *d, const char **why, sft_error *err);
 /* The text of the attribute of this name, cut to cap - 1 bytes; empty if there is none. */
 sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t cap, sft_error *err);
+/* The same; *met: there is one of this name, though it may hold no single text. */
+sft_status sft__h5_attribute_met(sft__h5 *h, const char *name, char *text, size_t cap, bool *met,
+                                 sft_error *err);
 /* The type of a message's body (hdf5_type.c). */
 sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_message *m,
                              sft__h5_type *type, sft_error *err);
@@ -312,5 +315,9 @@ void sft__h5_decoder_drop(struct sft__h5_decoder *decoder);
 /* Adds the tensors of the HDF5 file that `source` is; it is source `index` of the builder. */
 sft_status sft__hdf5_add(sft__import *job, const sft_source *source, uint32_t index,
                          sft_error *err);
+
+/* The text of an attribute of the root group; *met as above. text: cap bytes. */
+sft_status sft__hdf5_root_text(sft__import *job, const sft_source *source, const char *name,
+                               char *text, size_t cap, bool *met, sft_error *err);
 
 #endif

@@ -249,6 +249,7 @@ typedef struct wanted {
     const char *name;
     char *text;
     size_t cap;
+    bool *met; /* there is an attribute of this name, whatever it holds */
 } wanted;
 
 /* An object of a global heap: texts of any length lie there. */
@@ -301,9 +302,12 @@ static sft_status take_attribute(const wanted *w, sft__h5_in in, sft_error *err)
     const uint8_t *type = sft__h5_skip(&in, (type_len + pad) & ~pad);
     const uint8_t *space = sft__h5_skip(&in, (space_len + pad) & ~pad);
     const size_t want = strlen(w->name);
-    if (in.bad || version == 0 || version > 3 || type_len < 8 || space_len < 2 ||
-        (version > 1 && flags != 0) || name_len != want + 1 ||
-        memcmp(name, w->name, name_len) != 0 || space[1] != 0) {
+    if (in.bad || name_len != want + 1 || memcmp(name, w->name, name_len) != 0) {
+        return SFT_OK;
+    }
+    *w->met = true;
+    if (version == 0 || version > 3 || type_len < 8 || space_len < 2 ||
+        (version > 1 && flags != 0) || space[1] != 0) {
         return SFT_OK;
     }
     if ((type[0] & 15) == 3) {
@@ -325,10 +329,12 @@ static sft_status each_attribute(void *ctx, const uint8_t *bytes, size_t size, s
     return take_attribute(ctx, in, err);
 }
 
-sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t cap, sft_error *err) {
-    wanted w = {h, name, text, cap};
+sft_status sft__h5_attribute_met(sft__h5 *h, const char *name, char *text, size_t cap, bool *met,
+                                 sft_error *err) {
+    wanted w = {h, name, text, cap, met};
 
     text[0] = '\0';
+    *met = false;
     for (size_t i = 0; i < h->object.count; i++) {
         const sft__h5_message *m = &h->object.messages[i];
         sft__h5_in in = sft__h5_body(&h->object, m);
@@ -345,6 +351,11 @@ sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t ca
         }
     }
     return SFT_OK;
+}
+
+sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t cap, sft_error *err) {
+    bool met;
+    return sft__h5_attribute_met(h, name, text, cap, &met, err);
 }
 
 /* Elements without a meaning: Keras says in an attribute what they are. */

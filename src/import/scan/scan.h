@@ -28,6 +28,8 @@ typedef struct sft__scan_part {
                       it was unpacked */
     uint32_t depth; /* containers and literals that it lies in */
     uint32_t flags; /* SFT__SCAN_* */
+    uint32_t format; /* sft_import_format, when its reader has seen it; 0 before */
+    uint32_t container; /* the format of the archive that it is a member of; 0: none */
 } sft__scan_part;
 
 /* All of a file; the source is taken over. driver.c */
@@ -48,5 +50,12 @@ sft_status sft__scan_walk(sft__import *job, const sft__scan_part *part, sft_erro
  * as above. */
 sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool *positive,
                              sft_error *err);
+/* Is it a text or an image by its name and its first bytes? Walks then count only names that a Python
+ * could import, for prose spells odd ones. */
+bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, const uint8_t *head,
+                        size_t len);
+/* The same for the metadata of a catalog that was read: chat templates, JSON, pickles in base64. */
+sft_status sft__scan_metadata(sft__import *job, const sft__scan_part *part,
+                              const sft_catalog *catalog, sft_error *err);
 
 #endif

@@ -204,7 +204,7 @@ static void walk_nested_ones(walk *w, owner *o, const sft__scan_part *outer) {
                                      outer->where,
                                      source == outer->source ? outer->base : SFT_NO_OFFSET,
                                      n.depth,
-                                     outer->flags | SFT__SCAN_NESTED};
+                                     outer->flags | SFT__SCAN_NESTED, 0, outer->container};
         w->in.source = source;
         w->in.base = n.offset;
         w->in.len = 0;

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/content.c - which rules are for a part: its kind is told by bytes, and by its name
+ * where a name is what makes a program run it. Short parts are read whole, graphs where they lie;
+ * tensors are not looked at. Read first: content.h, graph.h.
+ */
+#include "import/content/content.h"
+#include "import/content/graph.h"
+#include "import/hdf5/hdf5.h"
+
+enum { HEAD = 1024, BASE64_MOST = 32 << 20 };
+
+/* ---------------------------------------------------------------- findings */
+
+void sft__content_find(const sft__content *c, uint32_t verdict, const char *rule, size_t at,
+                       const char *subject, size_t subject_len, const char *sentence) {
+    const char *where = c->state->part->where;
+    const size_t head = strlen(where);
+    const uint32_t kind = verdict == SFT_SCAN_HARMLESS ? SFT_FINDING_NOTE : SFT_FINDING_CONTENT;
+    const uint64_t offset = c->at == SFT_NO_OFFSET ? SFT_NO_OFFSET : c->at + at;
+    char text[512];
+
+    c->state->odd = c->state->odd || verdict != SFT_SCAN_HARMLESS;
+    c->state->found += verdict != SFT_SCAN_HARMLESS;
+    if (c->state->found == SFT__CONTENT_FOUND) {
+        c->state->found++;
+        sft__content_find(c, SFT_SCAN_DANGEROUS, "too-many", at, "", 0,
+                          "more findings than any honest file has: the rest is not looked at");
+    }
+    if (head == 0) {
+        sft__import_find(c->job, kind, verdict, subject, subject_len, rule, offset, "%s", sentence);
+        return;
+    }
+    const size_t keep = head < 240 ? head : 240;
+    const size_t tail = subject_len < 240 ? subject_len : 240;
+    memcpy(text, where, keep);
+    if (tail != 0) {
+        memcpy(text + keep, ": ", 2);
+        memcpy(text + keep + 2, subject, tail);
+    }
+    sft__import_find(c->job, kind, verdict, text, keep + (tail != 0 ? 2 + tail : 0), rule, offset,
+                     "%s", sentence);
+}
+
+bool sft__content_is_tired(const sft__content *c) {
+    return c->state->found >= SFT__CONTENT_FOUND;
+}
+
+/* ---------------------------------------------------------------- base64 */
+
+static int digit64(char c) {
+    if (c >= 'A' && c <= 'Z') {
+        return c - 'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - '0' + 52;
+    }
+    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+/* The decoded bytes; SIZE_MAX: it is no base64. dst may be text. */
+static size_t decode64(uint8_t *dst, const char *text, size_t len) {
+    uint32_t bits = 0;
+    unsigned have = 0;
+    size_t n = 0;
+
+    while (len > 0 && text[len - 1] == '=') {
+        len--;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n' || text[i] == '\r') {
+            continue;
+        }
+        const int d = digit64(text[i]);
+        if (d < 0) {
+            return SIZE_MAX;
+        }
+        bits = (bits << 6 | (uint32_t)d) & 0xffffff;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            dst[n++] = (uint8_t)(bits >> have);
+        }
+    }
+    return n;
+}
+
+static void walk_bytes(const sft__content *c, const uint8_t *data, size_t len) {
+    const size_t before = sft_import_report_count(c->job->report);
+    sft__scan_part part = *c->state->part;
+    sft_source *source;
+
+    if (c->state->status != SFT_OK) {
+        return;
+    }
+    c->state->status = sft_source_open_memory(&source, data, len, c->job->allocator, c->state->err);
+    if (c->state->status == SFT_OK) {
+        part.source = source;
+        part.offset = 0;
+        part.size = len;
+        part.base = SFT_NO_OFFSET;
+        part.depth++;
+        part.flags = SFT__SCAN_RAW | SFT__SCAN_NESTED;
+        c->state->status = sft__scan_walk(c->job, &part, c->state->err);
+        sft_source_close(source);
+    }
+    c->state->odd = c->state->odd || sft_import_report_count(c->job->report) != before;
+}
+
+void sft__content_base64(const sft__content *c, size_t at, const char *text, size_t len) {
+    const sft_allocator *a = c->job->allocator;
+    const size_t before = sft_import_report_count(c->job->report);
+
+    /* most texts are none: a blank among the first letters says so without any memory */
+    for (size_t i = 0; i < 16 && i < len; i++) {
+        if (digit64(text[i]) < 0) {
+            return;
+        }
+    }
+    if (len > BASE64_MOST || c->state->walks >= SFT__CONTENT_WALKS) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "base64", at, "", 0,
+                          "texts in base64, too long or too many to be looked into");
+        return;
+    }
+    c->state->walks++;
+    uint8_t *bytes = sft__alloc(a, len);
+    if (bytes == NULL) {
+        c->state->status = sft__fail_nomem(c->state->err, len);
+        return;
+    }
+    const size_t n = decode64(bytes, text, len);
+    if (n != SIZE_MAX && n != 0) {
+        walk_bytes(c, bytes, n);
+    }
+    if (sft_import_report_count(c->job->report) != before) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "base64", at, "", 0,
+                          "a pickle in base64 stands in a text");
+    }
+    sft__free(a, bytes, len);
+}
+
+/* ---------------------------------------------------------------- HDF5 */
+
+enum { H5_TEXT = 8 << 20 };
+
+static bool is_outside(sft_status status) {
+    return status == SFT_E_NOMEM || status == SFT_E_IO || status == SFT_E_TRUNCATED ||
+           status == SFT_E_CHANGED || status == SFT_E_CANCELLED || status == SFT_E_HTTP;
+}
+
+static sft_status h5_text(sft__content *c, const sft_source *source, const char *name, char *text,
+                          size_t cap, sft_error *err) {
+    sft_error why;
+    bool met;
+    bool is;
+
+    memset(&why, 0, sizeof why);
+    const sft_status status = sft__hdf5_root_text(c->job, source, name, text, cap, &met, &why);
+    if (is_outside(status)) {
+        *err = why;
+        return status;
+    }
+    const size_t len = strlen(text);
+    memset(text + len, 0, SFT__JSON_SLACK);
+    if (status != SFT_OK || (met && (len == 0 || len >= cap - 1))) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, name, strlen(name),
+                          "an attribute that Keras reads, but that could not be read here");
+    } else if (met) {
+        c->data = (const uint8_t *)text;
+        c->len = len;
+        c->at = SFT_NO_OFFSET;
+        if (!sft__content_json(c, &is) && !c->state->odd) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, name, strlen(name),
+                              "an attribute that Keras reads, but no JSON");
+        }
+    }
+    return SFT_OK;
+}
+
+/* Keras keeps its configuration in attributes of the root. */
+static sft_status h5_configs(sft__content *c, const sft__scan_part *part, sft_error *err) {
+    static const char *const names[] = {"model_config", "training_config"};
+    const sft_allocator *a = c->job->allocator;
+    const size_t cap = part->size < H5_TEXT ? (size_t)part->size + 1 : H5_TEXT;
+    sft_source *source;
+
+    SFT_TRY(sft__source_part(&source, part->source, part->offset, part->size, c->name, a, err));
+    char *text = sft__alloc(a, cap + SFT__JSON_SLACK);
+    sft_status status = text != NULL ? SFT_OK : sft__fail_nomem(err, cap);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == SFT_OK; i++) {
+        status = h5_text(c, source, names[i], text, cap, err);
+    }
+    sft__free(a, text, cap + SFT__JSON_SLACK);
+    sft_source_close(source);
+    return status;
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+typedef sft_status (*graph_fn)(sft__graph *g, sft_error *err);
+
+/* The rules for a graph, or NULL. *whole: they are all that is to be said about such a file. */
+static graph_fn graph_of(sft__graph *g, const uint8_t *head, size_t len, bool *whole) {
+    const char *base = sft__content_base(g->c->name);
+    const uint32_t format = g->c->state->part->format;
+
+    *whole = true;
+    if (format == SFT_IMPORT_ONNX) {
+        *whole = false; /* the reader has its say about the rest */
+        return sft__graph_onnx;
+    }
+    if (format != SFT_IMPORT_UNKNOWN && format != SFT_IMPORT_OTHER) {
+        return NULL;
+    }
+    if (strcmp(base, "keras_metadata.pb") == 0) {
+        return sft__graph_keras_metadata;
+    }
+    if (sft__content_ends(base, ".pdmodel") || strcmp(base, "__model__") == 0) {
+        *whole = false; /* its operators are not all known here */
+        return sft__graph_paddle;
+    }
+    if (strcmp(base, "saved_model.pb") == 0 || (len > 3 && memcmp(head, "\x08\x01\x12", 3) == 0)) {
+        return sft__graph_saved_model;
+    }
+    return len > 2 && head[0] == 0x0a && sft__graph_is_frozen(g) ? sft__graph_frozen : NULL;
+}
+
+static sft_status take_graph(sft__content *c, const uint8_t *head, size_t len, bool *is,
+                             bool *positive, sft_error *err) {
+    const sft__scan_part *part = c->state->part;
+    sft__wire_in *in = sft__alloc(c->job->allocator, sizeof *in);
+    sft__graph g = {.c = c, .in = in, .all = {part->offset, part->offset + part->size}};
+    sft_error why;
+    bool whole;
+
+    if (in == NULL) {
+        return sft__fail_nomem(err, sizeof *in);
+    }
+    memset(&why, 0, sizeof why);
+    sft__wire_init(in, part->source);
+    const graph_fn fn = graph_of(&g, head, len, &whole);
+    sft_status status = fn != NULL ? fn(&g, &why) : SFT_OK;
+    *is = fn != NULL;
+    if (is_outside(status)) {
+        *err = why;
+    } else if (status != SFT_OK) {
+        const char *text = "a graph that cannot be read to its end";
+        const uint64_t at =
+            why.offset != SFT_NO_OFFSET && why.offset >= part->offset ? why.offset : part->offset;
+        sft__graph_find(&g, SFT_SCAN_UNKNOWN, "graph", at, "", text);
+        status = SFT_OK;
+    } else if (fn != NULL && whole && !c->state->odd &&
+               (g.nodes > 0 || fn == sft__graph_keras_metadata)) {
+        *positive = true;
+    }
+    sft__free(c->job->allocator, in, sizeof *in);
+    return status;
+}
+
+/* ---------------------------------------------------------------- texts and images */
+
+static bool is_image(const uint8_t *head, size_t len) {
+    return len >= 12 && (memcmp(head, "\x89PNG", 4) == 0 || memcmp(head, "\xff\xd8\xff", 3) == 0 ||
+                         memcmp(head, "GIF8", 4) == 0 || memcmp(head, "RIFF", 4) == 0);
+}
+
+/* A head may end in the middle of a character. */
+static bool may_be_text(const uint8_t *head, size_t len, bool all) {
+    for (size_t cut = 0; cut < 4 && cut < len; cut++) {
+        if (sft__content_is_text(head, len - cut)) {
+            return true;
+        }
+        if (all) {
+            break;
+        }
+    }
+    return false;
+}
+
+static bool is_torchscript(const sft__content *c) {
+    return c->state->part->container == SFT_IMPORT_TORCH_ZIP && sft__content_ends(c->name, ".py") &&
+           (strncmp(c->name, "code/", 5) == 0 || strstr(c->name, "/code/") != NULL);
+}
+
+static bool is_template(const char *name) {
+    return sft__content_ends(name, ".jinja") || sft__content_ends(name, ".jinja2") ||
+           sft__content_ends(name, ".j2");
+}
+
+static bool text_rules(const sft__content *c) {
+    bool json = false;
+
+    if (!sft__content_is_text(c->data, c->len)) {
+        return false;
+    }
+    if (is_torchscript(c)) {
+        return sft__content_torchscript(c);
+    }
+    if (is_template(c->name)) {
+        return sft__content_template(c, "", 0, 0, (const char *)c->data, c->len);
+    }
+    const bool good = sft__content_json(c, &json);
+    if (json) { /* valid, and nothing in it: still, a program's name makes it one */
+        const char *sentence;
+        return good && !sft__content_runs(c->name, &sentence);
+    }
+    return sft__content_text(c) && !c->state->odd;
+}
+
+static sft_status take_bytes(sft__content *c, const uint8_t *head, size_t head_len, bool *positive,
+                             sft_error *err) {
+    const sft__scan_part *part = c->state->part;
+    const sft_allocator *a = c->job->allocator;
+    const bool image = is_image(head, head_len);
+    const bool text = may_be_text(head, head_len, head_len == part->size);
+    const bool finger =
+        part->size <= head_len && strcmp(sft__content_base(c->name), "fingerprint.pb") == 0;
+    const bool pieces = head_len > 2 && head[0] == 0x0a && !text;
+
+    if (!image && !text && !pieces && !finger) {
+        return SFT_OK;
+    }
+    if (part->size > SFT__CONTENT_MOST) {
+        if (text) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
+                              "a text of more than 64 MiB, which is not looked through");
+        }
+        return SFT_OK;
+    }
+    const size_t len = (size_t)part->size;
+    uint8_t *data = sft__alloc(a, len + SFT__JSON_SLACK);
+    if (data == NULL) {
+        return sft__fail_nomem(err, len);
+    }
+    const sft_status status = sft_source_read(part->source, part->offset, data, len, err);
+    if (status == SFT_OK) {
+        memset(data + len, 0, SFT__JSON_SLACK);
+        c->data = data;
+        c->len = len;
+        *positive = (image && sft__content_image(c)) || (text && text_rules(c)) ||
+                    (pieces && sft__content_pieces(c)) || (finger && sft__content_fingerprint(c)) ||
+                    *positive;
+    }
+    sft__free(a, data, len + SFT__JSON_SLACK);
+    return status;
+}
+
+/* ---------------------------------------------------------------- a part */
+
+/* What git runs; its own texts are prose. */
+static void git_rules(sft__content *c) {
+    const char *hooks = strstr(c->name, ".git/hooks/");
+    const char *git = strstr(c->name, ".git/");
+
+    if (git == NULL || (git != c->name && git[-1] != '/')) {
+        return;
+    }
+    if (hooks != NULL && !sft__content_ends(c->name, ".sample")) {
+        sft__content_find(c, SFT_SCAN_DANGEROUS, "git-hook", 0, "", 0,
+                          "a hook: git runs it when something is committed, merged or checked out");
+        return;
+    }
+    static const char *const own[] = {"HEAD",           "config",     "description", "packed-refs",
+                                      "ORIG_HEAD",      "FETCH_HEAD", "exclude",     "shallow",
+                                      "COMMIT_EDITMSG", NULL};
+    for (size_t i = 0; own[i] != NULL; i++) {
+        c->prose = c->prose || strcmp(sft__content_base(c->name), own[i]) == 0;
+    }
+    c->prose = c->prose || strstr(git, "/refs/") != NULL || strstr(git, "/logs/") != NULL ||
+               sft__content_ends(git, ".sample");
+}
+
+static sft_status take_part(sft__content *c, bool *positive, sft_error *err) {
+    const sft__scan_part *part = c->state->part;
+    uint8_t head[HEAD];
+    const char *sentence;
+    bool graph = false;
+
+    const size_t n = part->size < HEAD ? (size_t)part->size : HEAD;
+    if (n == 0) {
+        /* empty on purpose: git's and Hugging Face's */
+        *positive = *positive || strcmp(sft__content_base(c->name), ".gitkeep") == 0 ||
+                    sft__content_ends(c->name, ".lock") || strstr(c->name, ".no_exist/") != NULL;
+        return SFT_OK;
+    }
+    git_rules(c);
+    if (!is_torchscript(c) && sft__content_runs(c->name, &sentence)) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0, sentence);
+    }
+    SFT_TRY(sft_source_read(part->source, part->offset, head, n, err));
+    if (n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0) {
+        return h5_configs(c, part, err);
+    }
+    if (part->format == SFT_IMPORT_HDF5) {
+        return h5_configs(c, part, err); /* behind a user block */
+    }
+    if (sft__content_is_data(c)) {
+        *positive = true;
+        return SFT_OK;
+    }
+    SFT_TRY(take_graph(c, head, n, &graph, positive, err));
+    return graph ? SFT_OK : take_bytes(c, head, n, positive, err);
+}
+
+static const char *name_of(const sft__import *job, const sft__scan_part *part) {
+    const char *name = part->where;
+
+    if (name[0] == '\0') {
+        name = job->path != NULL ? job->path : sft_source_name(part->source);
+        return name != NULL ? name : "";
+    }
+    for (const char *p = name; *p != '\0'; p++) {
+        name = *p == '!' ? p + 1 : name;
+    }
+    return name;
+}
+
+sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool *positive,
+                             sft_error *err) {
+    sft__content_state state = {.part = part, .err = err};
+    sft__content c = {.job = job, .state = &state, .name = name_of(job, part)};
+
+    if ((part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0) {
+        return SFT_OK;
+    }
+    c.at = part->base == SFT_NO_OFFSET ? SFT_NO_OFFSET : part->base + part->offset;
+    SFT_TRY(take_part(&c, positive, err));
+    return state.status;
+}
+
+bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, const uint8_t *head,
+                        size_t len) {
+    const char *name = name_of(job, part);
+    const size_t n = len < HEAD ? len : HEAD;
+    const char *sentence;
+
+    if (is_image(head, n) || (n == part->size && sft__content_is_commit((const char *)head, n))) {
+        return true;
+    }
+    return n != 0 && may_be_text(head, n, n == part->size) &&
+           (sft__content_is_prose(name) || is_template(name) ||
+            sft__content_runs(name, &sentence) || strstr(name, ".git/") != NULL);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+typedef struct entry {
+    const char *key;
+    size_t key_len;
+    const char *value;
+    size_t value_len;
+} entry;
+
+static sft_status take_entry(sft__content *c, const entry *e, sft_error *err) {
+    const sft_allocator *a = c->job->allocator;
+    bool is;
+
+    if (strstr(e->key, "chat_template") != NULL) {
+        (void)sft__content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
+        return SFT_OK;
+    }
+    if (e->value_len >= SFT__BASE64_LEAST) {
+        sft__content_base64(c, 0, e->value, e->value_len);
+    }
+    if (e->value_len < 2 || (e->value[0] != '{' && e->value[0] != '[') ||
+        e->value_len > SFT__CONTENT_STRING) {
+        return SFT_OK;
+    }
+    char *text = sft__alloc_zero(a, e->value_len + SFT__JSON_SLACK);
+    if (text == NULL) {
+        return sft__fail_nomem(err, e->value_len);
+    }
+    memcpy(text, e->value, e->value_len);
+    c->data = (const uint8_t *)text;
+    c->len = e->value_len;
+    (void)sft__content_json(c, &is);
+    sft__free(a, text, e->value_len + SFT__JSON_SLACK);
+    return SFT_OK;
+}
+
+sft_status sft__scan_metadata(sft__import *job, const sft__scan_part *part,
+                              const sft_catalog *catalog, sft_error *err) {
+    sft__content_state state = {.part = part, .err = err};
+    sft__content c = {.job = job, .state = &state, .name = "metadata", .at = SFT_NO_OFFSET};
+
+    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
+            entry e;
+            SFT_TRY(
+                sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len));
+            SFT_TRY(take_entry(&c, &e, err));
+        }
+    }
+    return state.status;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/content.h - what the rules for contents share: texts, JSON, templates, images,
+ * graphs and code that lie in or beside weight files. Rules are pure functions over bytes in memory
+ * (or over a source, where the bytes may be many); what they find goes to the job's report, and
+ * each says whether it has a positive reason to call the bytes harmless. Nothing is executed,
+ * resolved or opened. Read first: scan.h.
+ */
+#ifndef SFT_IMPORT_CONTENT_H
+#define SFT_IMPORT_CONTENT_H
+
+#include "base/json.h"
+#include "import/scan/scan.h"
+
+enum {
+    SFT__BASE64_LEAST = 24,          /* letters: fewer hold no pickle that names something */
+    SFT__CONTENT_MOST = 64 << 20,    /* bytes of a text that are looked through */
+    SFT__CONTENT_STRING = 8 << 20,   /* of one text in a JSON file, decoded */
+    SFT__CONTENT_TEMPLATE = 1 << 20, /* of a template */
+    SFT__CONTENT_FOUND = 4096,       /* findings of one part: more are a trick */
+    SFT__CONTENT_WALKS = 65536,      /* texts in base64 that are walked */
+    SFT__CONTENT_TEMPLATES = 1024,
+    SFT__CONTENT_NODES = 1 << 19, /* of a graph */
+    SFT__CONTENT_SVG = 4 << 20    /* bytes */
+};
+
+/* What the rules for one part share. */
+typedef struct sft__content_state {
+    const sft__scan_part *part;
+    bool odd;       /* something was found that is not harmless */
+    unsigned found; /* times that something was */
+    unsigned walks; /* texts in base64 */
+    unsigned templates;
+    sft_status status; /* of the world outside; the rules go on */
+    sft_error *err;
+} sft__content_state;
+
+typedef struct sft__content {
+    sft__import *job;
+    sft__content_state *state;
+    bool prose;          /* a text of git's, whatever its name */
+    const char *name;    /* path or member, for the rules that go by names; never NULL */
+    uint64_t at;         /* of data in the file; SFT_NO_OFFSET: it does not lie there as such */
+    const uint8_t *data; /* SFT__JSON_SLACK zero bytes behind it */
+    size_t len;
+} sft__content;
+
+/* A finding at byte `at` of the content. subject: raw bytes out of the content. */
+void sft__content_find(const sft__content *c, uint32_t verdict, const char *rule, size_t at,
+                       const char *subject, size_t subject_len, const char *sentence);
+
+/* Were there so many that the rules stop? That was said. */
+bool sft__content_is_tired(const sft__content *c);
+
+/* ---------------------------------------------------------------- names of files (text.c) */
+
+/* Does the name end so, in any case? `end` is in lower case. */
+bool sft__content_ends(const char *name, const char *end);
+const char *sft__content_base(const char *name); /* behind the last slash */
+/* Is it a name of what programs execute (*.py, *.so ...)? *sentence: what runs it. */
+bool sft__content_runs(const char *name, const char **sentence);
+/* A name of a text that no loader executes: README.md, vocab.txt, LICENSE ... */
+bool sft__content_is_prose(const char *name);
+
+/* A path that leads out of the directory that it is in. */
+bool sft__content_leads_away(const char *path);
+/* 40 or 64 hexadecimal digits: a commit of git's. */
+bool sft__content_is_commit(const char *text, size_t len);
+
+/* ---------------------------------------------------------------- rules: true = positive */
+
+/* UTF-8 without control characters. */
+bool sft__content_is_text(const uint8_t *data, size_t len);
+/* A text, already known to be one: YAML tags, scripts, SVG. */
+bool sft__content_text(const sft__content *c);
+/* JSON: valid to its end, with nothing in it that names code. *is: it looks like JSON. */
+bool sft__content_json(const sft__content *c, bool *is);
+/* PNG, JPEG, GIF, WebP: whole, nothing behind the end. */
+bool sft__content_image(const sft__content *c);
+/* A model of sentencepiece: nothing but its known fields. */
+bool sft__content_pieces(const sft__content *c);
+/* The small file of numbers that SavedModels have. */
+bool sft__content_fingerprint(const sft__content *c);
+/* Bare numbers that a file beside it describes; opens that file. */
+bool sft__content_is_data(const sft__content *c);
+/* Code of TorchScript: nothing but what its compiler computes with. */
+bool sft__content_torchscript(const sft__content *c);
+/* A Jinja template: reaches for nothing but its variables. subject: what holds it. */
+bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
+                           size_t at, const char *text, size_t len);
+
+/* A text that may be a pickle in base64 is decoded and walked. at: of the text in the content. */
+void sft__content_base64(const sft__content *c, size_t at, const char *text, size_t len);
+
+/* ---------------------------------------------------------------- names of Python */
+
+/* The verdict for "package.module.name" as a loader would resolve it. */
+uint32_t sft__content_dotted(const char *name, size_t len);
+uint32_t sft__content_global(const char *module, size_t module_len, const char *name,
+                             size_t name_len);
+
+/* ---------------------------------------------------------------- Keras (keras.c) */
+
+/* An object of a Keras configuration, as far as it was met. Texts are decoded. */
+typedef struct sft__keras {
+    const char *module;
+    const char *class_name;
+    const char *registered;
+    const char *config;     /* when it is a text: the name of a function */
+    const char *function;   /* config.function, when it is a text */
+    const char *vocabulary; /* config.vocabulary, when it is a text: a path */
+    bool has_config;
+    bool code; /* a function given by its bytes, or a lambda */
+    size_t at;
+} sft__keras;
+void sft__content_keras(const sft__content *c, const sft__keras *object);
+/* Texts that are suspicious anywhere in such a file. */
+bool sft__content_keras_word(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/graph.h - the rules for graphs: TensorFlow's (SavedModel, frozen), ONNX's,
+ * Paddle's. Graphs are programs whose operators somebody else wrote: harmless are those that
+ * compute. They are read where they lie, by their lengths. Read first: content.h, core/wire.h.
+ */
+#ifndef SFT_IMPORT_GRAPH_H
+#define SFT_IMPORT_GRAPH_H
+
+#include "import/content/content.h"
+#include "import/core/wire.h"
+
+typedef struct sft__graph {
+    const sft__content *c; /* without data: positions are those of the source */
+    sft__wire_in *in;
+    sft__wire all; /* of the part in the source */
+    uint64_t nodes;
+    bool whole; /* nothing was passed over */
+} sft__graph;
+
+enum { SFT__GRAPH_TEXT = 256 };
+
+/* A field's text, cut to SFT__GRAPH_TEXT - 1 bytes, for comparing with lists. */
+sft_status sft__graph_text(sft__graph *g, const sft__wire_field *f, char text[SFT__GRAPH_TEXT],
+                           sft_error *err);
+/* A finding at a place of the source. */
+void sft__graph_find(sft__graph *g, uint32_t verdict, const char *rule, uint64_t at,
+                     const char *subject, const char *sentence);
+/* A text of the source that is JSON: its rules. */
+sft_status sft__graph_json(sft__graph *g, const sft__wire_field *f, sft_error *err);
+
+/* Each walks the whole; *is: it is such a graph. SFT_E_SCHEMA: it ends in the middle. */
+sft_status sft__graph_saved_model(sft__graph *g, sft_error *err);
+sft_status sft__graph_keras_metadata(sft__graph *g, sft_error *err);
+sft_status sft__graph_frozen(sft__graph *g, sft_error *err);
+sft_status sft__graph_onnx(sft__graph *g, sft_error *err);
+sft_status sft__graph_paddle(sft__graph *g, sft_error *err);
+/* A frozen graph, by its first fields. */
+bool sft__graph_is_frozen(sft__graph *g);
+
+/* tf_ops.c, made by scripts/generate_tf_ops.py: operators that compute and nothing else, sorted. */
+extern const char *const sft__tf_ops[];
+extern const size_t sft__tf_op_count;
+
+#endif

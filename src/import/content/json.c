@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/json.c - JSON beside and in weight files: valid to its end (NaN and Infinity as
+ * Python writes them are taken), every object looked at for what a loader would import, call or
+ * render: auto_map, hydra's _target_, jsonpickle, skops, Keras, chat templates; texts that are
+ * pickles in base64 are walked. A stack of open containers, no recursion. Read first: content.h.
+ */
+#include "base/utf8.h"
+#include "import/content/content.h"
+
+enum { FIELD_MOST = 256 };
+
+/* Fields of an object that are kept until it ends. */
+enum {
+    F_MODULE,
+    F_CLASS,
+    F_REGISTERED,
+    F_CONFIG,
+    F_FUNCTION,
+    F_VOCABULARY,
+    F_PY_MODULE,
+    F_PY_CLASS,
+    F_TYPE,
+    F_COUNT
+};
+
+typedef struct level {
+    bool object;
+    bool templates; /* lies in a chat_template */
+    bool has_config;
+    bool code;
+    sft__json_str key;
+    sft__json_str fields[F_COUNT]; /* raw NULL: not there */
+} level;
+
+typedef struct walking {
+    const sft__content *c;
+    sft__json j;
+    const char *text;
+    unsigned depth;
+    bool keras;       /* an object of Keras was met */
+    const char *word; /* a suspicious text, if it turns out to be Keras's */
+    sft__buf room;    /* of decoded texts */
+    level levels[SFT__JSON_DEPTH + 1];
+} walking;
+
+static size_t place(const walking *w, const char *p) {
+    return (size_t)(p - w->text);
+}
+
+static void find(walking *w, uint32_t verdict, const char *rule, const sft__json_str *s,
+                 const char *sentence) {
+    sft__content_find(w->c, verdict, rule, place(w, s->raw), s->raw, s->len, sentence);
+}
+
+static inline bool is(const sft__json_str *s, const char *text) {
+    const size_t n = strlen(text); /* known to the compiler */
+    if (s->raw == NULL || (s->len != n && !s->escaped)) {
+        return false;
+    }
+    return s->escaped ? sft__json_is(s, text, n) : memcmp(s->raw, text, n) == 0;
+}
+
+/* The text, decoded and ended by a zero byte, cut to FIELD_MOST; NULL: not there. */
+static const char *field(char room[FIELD_MOST], const sft__json_str *s) {
+    sft__json_str cut = *s;
+
+    if (s->raw == NULL) {
+        return NULL;
+    }
+    if (cut.len > FIELD_MOST - 16) { /* not in the middle of an escape: the first backslash cuts */
+        cut.len = FIELD_MOST - 16;
+        for (size_t i = cut.len > 16 ? cut.len - 16 : 0; i < cut.len; i++) {
+            cut.len = cut.raw[i] == '\\' ? i : cut.len;
+        }
+    }
+    room[sft__json_decode(room, &cut)] = '\0';
+    return room;
+}
+
+static uint32_t dotted(const sft__json_str *s) {
+    char room[FIELD_MOST];
+    const char *text = field(room, s);
+    return sft__content_dotted(text, strlen(text));
+}
+
+/* ---------------------------------------------------------------- the end of an object */
+
+static void end_keras(walking *w, const level *l) {
+    char rooms[F_VOCABULARY + 1][FIELD_MOST];
+    sft__keras o;
+
+    memset(&o, 0, sizeof o);
+    o.module = field(rooms[F_MODULE], &l->fields[F_MODULE]);
+    o.class_name = field(rooms[F_CLASS], &l->fields[F_CLASS]);
+    o.registered = field(rooms[F_REGISTERED], &l->fields[F_REGISTERED]);
+    o.config = field(rooms[F_CONFIG], &l->fields[F_CONFIG]);
+    o.function = field(rooms[F_FUNCTION], &l->fields[F_FUNCTION]);
+    o.vocabulary = field(rooms[F_VOCABULARY], &l->fields[F_VOCABULARY]);
+    o.has_config = l->has_config;
+    o.code = l->code;
+    o.at = place(w, l->fields[F_CLASS].raw);
+    w->keras = true;
+    sft__content_keras(w->c, &o);
+}
+
+/* {"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"} */
+static void end_skops(walking *w, const level *l) {
+    char module[FIELD_MOST];
+    char name[FIELD_MOST];
+    const char *m = field(module, &l->fields[F_PY_MODULE]);
+    const char *n = field(name, &l->fields[F_PY_CLASS]);
+    const uint32_t verdict = sft__content_global(m, strlen(m), n, strlen(n));
+
+    if (verdict != SFT_SCAN_HARMLESS) {
+        find(w, verdict, "config-target", &l->fields[F_PY_MODULE],
+             "a class that a loader (skops) would import and make");
+    }
+}
+
+static void end_object(walking *w, const level *l) {
+    if (l->fields[F_CLASS].raw != NULL &&
+        (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
+        end_keras(w, l);
+    }
+    if (l->fields[F_PY_MODULE].raw != NULL && l->fields[F_PY_CLASS].raw != NULL) {
+        end_skops(w, l);
+    }
+    if (l->fields[F_TYPE].raw != NULL &&
+        sft__content_ends(sft__content_base(w->c->name), "modules.json")) {
+        const sft__json_str *s = &l->fields[F_TYPE];
+        static const char own[] = "sentence_transformers.";
+        if (s->len < sizeof own - 1 || memcmp(s->raw, own, sizeof own - 1) != 0) {
+            find(w, dotted(s), "remote-code", s,
+                 "a module that sentence-transformers would import");
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- texts */
+
+/* A template, decoded. */
+static void take_template(walking *w, const sft__json_str *s, const sft__json_str *key) {
+    static const sft__json_str none = {"chat_template", 13, false};
+    const sft__json_str *name = key->raw != NULL ? key : &none;
+
+    w->room.len = 0;
+    if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + SFT__JSON_SLACK)) {
+        find(w, SFT_SCAN_UNKNOWN, "template", name, "a template too long to be looked through");
+        return;
+    }
+    const size_t n = sft__json_decode(w->room.data, s);
+    memset(w->room.data + n, 0, SFT__JSON_SLACK);
+    (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
+}
+
+/* Texts that are pickles, or words of Keras's, whatever their key. */
+static void any_text(walking *w, const sft__json_str *s) {
+    char room[FIELD_MOST];
+    const char *text = s->raw;
+    size_t len = s->len;
+
+    if (len < FIELD_MOST / 2) {
+        text = field(room, s);
+        if (sft__content_keras_word(text, strlen(text))) {
+            w->word = s->raw;
+        }
+    }
+    if (s->len < SFT__BASE64_LEAST) {
+        return;
+    }
+    if (s->escaped) {
+        w->room.len = 0;
+        if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + 1)) {
+            return;
+        }
+        len = sft__json_decode(w->room.data, s);
+        text = w->room.data;
+    } else {
+        text = s->raw;
+    }
+    sft__content_base64(w->c, place(w, s->raw), text, len);
+}
+
+/* A text value, its key in the level it stands in. */
+static void on_text(walking *w, const sft__json_str *s) {
+    static const char *const keys[] = {"module",     "class_name", "registered_name",
+                                       "config",     "function",   "vocabulary",
+                                       "__module__", "__class__",  "type"};
+    level *l = &w->levels[w->depth];
+    level *above = w->depth > 1 ? &w->levels[w->depth - 1] : NULL;
+    const bool in_config = above != NULL && above->object && is(&above->key, "config");
+
+    if (l->templates || (l->object && is(&l->key, "chat_template"))) {
+        take_template(w, s, &l->key);
+        return;
+    }
+    for (size_t i = 0; l->object && i < F_COUNT; i++) {
+        if (is(&l->key, keys[i])) {
+            level *of = (i == F_FUNCTION || i == F_VOCABULARY) ? (in_config ? above : NULL) : l;
+            if (of != NULL) {
+                of->fields[i] = *s;
+            }
+        }
+    }
+    if (l->object && in_config && is(&l->key, "function_type") && !is(s, "function")) {
+        above->code = true;
+    }
+    if (l->object && is(&l->key, "_target_")) {
+        find(w, dotted(s), "config-target", s, "what hydra would import and call");
+    }
+    if (l->object && (is(&l->key, "py/object") || is(&l->key, "py/type") ||
+                      is(&l->key, "py/function") || is(&l->key, "py/repr"))) {
+        find(w, dotted(s), "config-target", s, "what jsonpickle would import");
+    }
+    any_text(w, s);
+}
+
+static void on_key(walking *w, const sft__json_str *s) {
+    level *l = &w->levels[w->depth];
+
+    l->key = *s;
+    if (s->len > 32) {
+        return;
+    }
+    if (is(s, "auto_map") || is(s, "custom_pipelines")) {
+        find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
+             "names Python code beside the model, which trust_remote_code runs");
+    } else if (is(s, "py/reduce") || is(s, "py/ref_reduce")) {
+        find(w, SFT_SCAN_DANGEROUS, "config-target", s, "jsonpickle would make a call of it");
+    } else if (is(s, "config")) {
+        l->has_config = true;
+    }
+}
+
+/* ---------------------------------------------------------------- the walk */
+
+static void push(walking *w, bool object) {
+    const level *above = &w->levels[w->depth];
+    const bool templates = above->templates || (above->object && is(&above->key, "chat_template"));
+    level *upper = w->depth > 1 ? &w->levels[w->depth - 1] : NULL;
+
+    if (!object && above->object && is(&above->key, "function") && upper != NULL && upper->object &&
+        is(&upper->key, "config")) {
+        upper->code = true; /* [bytes of code, defaults, closure] */
+    }
+    level *l = &w->levels[++w->depth];
+    memset(l, 0, sizeof *l);
+    l->object = object;
+    l->templates = templates;
+}
+
+/* NaN, Infinity, -Infinity: Python's. */
+static const char *python_number(const char *p) {
+    const char *q = *p == '-' ? p + 1 : p;
+
+    if (strncmp(q, "Infinity", 8) == 0) {
+        return q + 8;
+    }
+    return strncmp(p, "NaN", 3) == 0 ? p + 3 : NULL;
+}
+
+static const char *scalar(walking *w, const char *p) {
+    sft__json_str s;
+
+    if (*p == '"') {
+        p = sft__json_read(&w->j, p, &s);
+        if (p != NULL) {
+            on_text(w, &s);
+        }
+        return p;
+    }
+    const char *q = python_number(p);
+    if (q == NULL) {
+        if (is(&w->levels[w->depth].key, "trust_remote_code") && *p == 't') {
+            find(w, SFT_SCAN_UNKNOWN, "remote-code", &w->levels[w->depth].key,
+                 "asks for code beside the model to be run");
+        }
+        q = sft__json_value(&w->j, p, w->depth);
+    }
+    return q;
+}
+
+static const char *read_key(walking *w, const char *p) {
+    sft__json_str s;
+
+    if (*p != '"') {
+        return sft__json_expected(&w->j, p, "a key");
+    }
+    p = sft__json_read(&w->j, p, &s);
+    if (p == NULL) {
+        return NULL;
+    }
+    on_key(w, &s);
+    p = sft__json_blank(p);
+    return *p == ':' ? sft__json_blank(p + 1) : sft__json_expected(&w->j, p, "':'");
+}
+
+/* Behind a value: commas and ends of containers, up to the next value. NULL: a fault; *done. */
+static const char *after_value(walking *w, const char *p, bool *done) {
+    for (;;) {
+        p = sft__json_blank(p);
+        if (w->depth == 0) {
+            *done = true;
+            return p;
+        }
+        const level *l = &w->levels[w->depth];
+        if (*p == ',') {
+            p = sft__json_blank(p + 1);
+            return l->object ? read_key(w, p) : p;
+        }
+        if (*p != (l->object ? '}' : ']')) {
+            return sft__json_expected(&w->j, p, l->object ? "',' or '}'" : "',' or ']'");
+        }
+        if (l->object) {
+            end_object(w, l);
+        }
+        w->depth--;
+        p++;
+    }
+}
+
+/* One value or the beginning of a container; *done: all is read. */
+static const char *step(walking *w, const char *p, bool *done) {
+    if (*p != '{' && *p != '[') {
+        p = scalar(w, p);
+        return p != NULL ? after_value(w, p, done) : NULL;
+    }
+    if (w->depth == SFT__JSON_DEPTH) {
+        return sft__json_fail(&w->j, p, "containers too deep");
+    }
+    push(w, *p == '{');
+    p = sft__json_blank(p + 1);
+    if (*p == (w->levels[w->depth].object ? '}' : ']')) {
+        w->depth--;
+        return after_value(w, p + 1, done);
+    }
+    return w->levels[w->depth].object ? read_key(w, p) : p;
+}
+
+static bool walk_all(walking *w) {
+    const char *p = w->text;
+    bool done = false;
+
+    if (w->c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) {
+        p += 3;
+    }
+    p = sft__json_blank(p);
+    while (p != NULL && !done && !sft__content_is_tired(w->c)) {
+        p = step(w, p, &done);
+    }
+    if (!done && p != NULL) {
+        return true; /* enough was found */
+    }
+    if (p != NULL && p < w->j.end) {
+        p = sft__json_fail(&w->j, p, "more behind the value");
+    }
+    return p != NULL;
+}
+
+bool sft__content_json(const sft__content *c, bool *is_json) {
+    const char *p = (const char *)c->data;
+    walking *w;
+    bool good = false;
+
+    p += c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    p = sft__json_blank(p);
+    *is_json = *p == '{' || *p == '[';
+    if (!*is_json) {
+        return false;
+    }
+    w = sft__alloc_zero(c->job->allocator, sizeof *w);
+    if (w == NULL || sft__utf8_valid(c->data, c->len) != c->len) {
+        sft__free(c->job->allocator, w, sizeof *w);
+        return false;
+    }
+    w->c = c;
+    w->text = (const char *)c->data;
+    w->j.end = w->text + c->len;
+    sft__buf_init(&w->room, c->job->allocator);
+    if (walk_all(w)) {
+        good = true;
+    } else {
+        *is_json = false;
+        if (sft__content_ends(c->name, ".json")) {
+            *is_json = true;
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
+                              "called *.json, but no valid JSON: loaders may read it differently");
+        }
+    }
+    if (w->keras && w->word != NULL) {
+        sft__content_find(
+            c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word), w->word,
+            strcspn(w->word, "\""),
+            "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
+    }
+    sft__buf_reset(&w->room);
+    sft__free(c->job->allocator, w, sizeof *w);
+    return good && !c->state->odd;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/text.c - texts beside weights: which names are those of plain texts, which are
+ * those of programs, and what a plain text may still make its loader do (tags of YAML, scripts in
+ * SVG, a first line that names an interpreter). A text is harmless for what it is *and* how it is
+ * called: the same bytes under the name of a program are not. Read first: content.h.
+ */
+#include "base/utf8.h"
+#include "import/content/content.h"
+#include "import/pickle/globals.h"
+
+/* ---------------------------------------------------------------- names */
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+static bool same(const char *a, const char *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (lower(a[i]) != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sft__content_ends(const char *name, const char *end) {
+    const size_t n = strlen(name);
+    const size_t m = strlen(end);
+    return n >= m && same(name + n - m, end, m);
+}
+
+const char *sft__content_base(const char *name) {
+    const char *base = name;
+    for (const char *p = name; *p != '\0'; p++) {
+        if (*p == '/' || *p == '\\') {
+            base = p + 1;
+        }
+    }
+    return base;
+}
+
+/* Absolute, a URL, a drive, or with ".." among its parts. */
+bool sft__content_leads_away(const char *path) {
+    if (path[0] == '/' || path[0] == '\\' || path[0] == '~' || strstr(path, "://") != NULL ||
+        (path[0] != '\0' && path[1] == ':')) {
+        return true;
+    }
+    for (const char *p = path; *p != '\0'; p++) {
+        const bool first = p == path || p[-1] == '/' || p[-1] == '\\';
+        if (first && p[0] == '.' && p[1] == '.' && (p[2] == '\0' || p[2] == '/' || p[2] == '\\')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct named {
+    const char *end;
+    const char *sentence;
+} named;
+
+static const named programs[] = {
+    {".py", "a Python file: trust_remote_code, an import or a plugin runs it"},
+    {".pyw", "a Python file"},
+    {".pyi", "a Python file"},
+    {".pyx", "a Cython file"},
+    {".pyc", "compiled Python code: an import runs it"},
+    {".pyo", "compiled Python code: an import runs it"},
+    {".pyd", "a shared library: an import runs it"},
+    {".so", "a shared library: whoever loads it runs it"},
+    {".dylib", "a shared library: whoever loads it runs it"},
+    {".dll", "a shared library: whoever loads it runs it"},
+    {".exe", "a program"},
+    {".com", "a program"},
+    {".msi", "an installer"},
+    {".sh", "a shell script"},
+    {".bash", "a shell script"},
+    {".zsh", "a shell script"},
+    {".fish", "a shell script"},
+    {".bat", "a shell script"},
+    {".cmd", "a shell script"},
+    {".ps1", "a shell script"},
+    {".vbs", "a script"},
+    {".js", "a script"},
+    {".mjs", "a script"},
+    {".cjs", "a script"},
+    {".ts", "a script"},
+    {".wasm", "a program for WebAssembly"},
+    {".rb", "a script"},
+    {".pl", "a script"},
+    {".lua", "a script"},
+    {".r", "a script"},
+    {".jl", "a script"},
+    {".php", "a script"},
+    {".ipynb", "a notebook: its cells are code"},
+    {".html", "a web page: a browser runs its scripts"},
+    {".htm", "a web page: a browser runs its scripts"},
+    {".xhtml", "a web page: a browser runs its scripts"},
+    {".jar", "a program for Java"},
+    {".class", "a program for Java"},
+    {".whl", "a Python package: its installation runs code"},
+    {".egg", "a Python package: an import runs it"},
+    {".deb", "a package: its installation runs code"},
+    {".rpm", "a package: its installation runs code"},
+    {".cu", "source code: torch.utils.cpp_extension compiles and loads such"},
+    {".cuh", "source code: torch.utils.cpp_extension compiles and loads such"},
+    {".cpp", "source code: torch.utils.cpp_extension compiles and loads such"},
+    {".cc", "source code: torch.utils.cpp_extension compiles and loads such"},
+    {".c", "source code: torch.utils.cpp_extension compiles and loads such"},
+    {".h", "source code"},
+    {".lnk", "a link of Windows: opening it may run a program"},
+    {".desktop", "a launcher: opening it runs a program"},
+    {"makefile", "rules that make runs"},
+    {"dockerfile", "commands that a container's build runs"},
+};
+
+bool sft__content_runs(const char *name, const char **sentence) {
+    const char *base = sft__content_base(name);
+
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        const named *n = &programs[i];
+        if (sft__content_ends(base, n->end) &&
+            (n->end[0] == '.' || strlen(base) == strlen(n->end))) {
+            *sentence = n->sentence;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *const prose_ends[] = {
+    ".md",     ".markdown", ".txt",           ".rst",       ".csv",     ".tsv",    ".yaml",
+    ".yml",    ".toml",     ".jsonl",         ".ndjson",    ".bib",     ".cff",    ".vocab",
+    ".merges", ".bpe",      ".tiktoken",      ".log",       ".labels",  ".names",  ".svg",
+    ".json",   ".sha256",   ".md5",           ".lock",      ".jinja",   ".jinja2", ".j2",
+    ".model",  ".metadata", ".gitattributes", ".gitignore", ".gitkeep", ".mdx",    ".tex",
+};
+
+static const char *const prose_names[] = {
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "authors",
+    "readme",
+    "changelog",
+    "version",
+    "byteorder",
+    "citation",
+    "use_policy",
+    "contributors",
+    "maintainers",
+    "cachedir.tag",
+    "checkpoint",
+    ".format_version",
+    ".storage_alignment",
+    "serialization_id",
+};
+
+bool sft__content_is_prose(const char *name) {
+    const char *base = sft__content_base(name);
+    const size_t n = strlen(base);
+
+    for (size_t i = 0; i < sizeof prose_ends / sizeof prose_ends[0]; i++) {
+        if (sft__content_ends(base, prose_ends[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof prose_names / sizeof prose_names[0]; i++) {
+        const size_t m = strlen(prose_names[i]);
+        if (n >= m && same(base, prose_names[i], m) &&
+            (n == m || base[m] == '-' || base[m] == '_')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- names of Python */
+
+uint32_t sft__content_global(const char *module, size_t module_len, const char *name,
+                             size_t name_len) {
+    const char *why;
+    const sft__global *row = sft__global_find(module, module_len, name, name_len);
+    return sft__global_verdict(row, module, module_len, name, name_len, &why);
+}
+
+/* The dots may lie anywhere between module and attributes: the worst reading counts, except that of
+ * a name alone, which is one of this program's. */
+uint32_t sft__content_dotted(const char *name, size_t len) {
+    uint32_t worst = SFT_SCAN_UNKNOWN;
+    unsigned dots = 0;
+
+    for (size_t i = len; i-- > 0 && dots < 16;) {
+        if (name[i] == '.') {
+            const uint32_t v = sft__content_global(name, i, name + i + 1, len - i - 1);
+            worst = v > worst ? v : worst;
+            dots++;
+        }
+    }
+    return worst;
+}
+
+/* ---------------------------------------------------------------- is it a text? */
+
+bool sft__content_is_text(const uint8_t *data, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        const uint8_t b = data[i];
+        if (b < 0x20 ? b != '\n' && b != '\t' && b != '\r' && b != '\f' : b == 0x7f) {
+            return false;
+        }
+    }
+    return sft__utf8_valid(data, len) == len;
+}
+
+/* ---------------------------------------------------------------- YAML */
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static size_t word_len(const char *p, const char *end) {
+    size_t n = 0;
+
+    if (p < end && *p == '<') { /* a tag in full */
+        while (p + n < end && p[n] != '>' && p[n] != '\n') {
+            n++;
+        }
+        return n;
+    }
+    while (p + n < end && !is_blank(p[n]) && p[n] != ',' && p[n] != ']' && p[n] != '}' &&
+           p[n] != '"' && p[n] != '\'' && p[n] != '#' && p[n] != '>') {
+        n++;
+    }
+    return n;
+}
+
+static bool starts(const char *p, size_t len, const char *with) {
+    const size_t n = strlen(with);
+    return len >= n && memcmp(p, with, n) == 0;
+}
+
+static bool is_one_of(const char *p, size_t len, const char *const *words) {
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool tag_python(const sft__content *c, size_t at, const char *tag, size_t len) {
+    static const char *const plain[] = {"tuple", "str",  "unicode", "int",     "bool",
+                                        "none",  "list", "dict",    "complex", "float",
+                                        "bytes", "long", NULL};
+    if (is_one_of(tag, len, plain)) {
+        return true;
+    }
+    sft__content_find(c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
+                      "a tag of YAML that names an object of Python: loaders make or call it");
+    return false;
+}
+
+/* tag: behind the "!". True: it is one of YAML's own. */
+static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size_t len) {
+    static const char *const core[] = {"str",       "int",   "float", "bool",  "null",
+                                       "map",       "seq",   "set",   "omap",  "binary",
+                                       "timestamp", "pairs", "merge", "value", NULL};
+    static const char *const calls[] = {"new:", "apply:", "name:", "module:", "ref:", NULL};
+    static const char uri[] = "<tag:yaml.org,2002:";
+    uint32_t verdict = SFT_SCAN_UNKNOWN;
+
+    if (starts(tag, len, "!") || starts(tag, len, uri)) {
+        const size_t skip = tag[0] == '!' ? 1 : sizeof uri - 1;
+        tag += skip;
+        len -= skip;
+        if (starts(tag, len, "python/")) {
+            return tag_python(c, at, tag + 7, len - 7);
+        }
+        if (is_one_of(tag, len, core)) {
+            return true;
+        }
+    } else if (starts(tag, len, "python/")) {
+        return tag_python(c, at, tag + 7, len - 7);
+    }
+    for (size_t i = 0; calls[i] != NULL; i++) {
+        const size_t n = strlen(calls[i]);
+        if (starts(tag, len, calls[i]) && i < 4) {
+            verdict = sft__content_dotted(tag + n, len - n);
+        }
+    }
+    sft__content_find(c, verdict, "yaml-tag", at, tag, len,
+                      "a tag of YAML that is none of its own: what it makes, the loader decides");
+    return false;
+}
+
+/* Tags begin a word; in quoted or folded text one may be taken for such, which errs to the safe
+ * side. */
+static bool yaml(const sft__content *c) {
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+    bool good = true;
+
+    for (const char *p = text; p < end && !sft__content_is_tired(c); p++) {
+        const bool first = p == text || is_blank(p[-1]) || p[-1] == '[' || p[-1] == '{' ||
+                           p[-1] == ',' || p[-1] == ':';
+        if (first && *p == '!' && p + 1 < end && !is_blank(p[1]) && p[1] != '=') {
+            const size_t n = word_len(p + 1, end);
+            good = (n == 0 || tag_is_plain(c, (size_t)(p - text), p + 1, n)) && good;
+        }
+        if ((p == text || p[-1] == '\n') && *p == '%' && starts(p, (size_t)(end - p), "%TAG")) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
+                              "gives tags of YAML other names");
+            good = false;
+        }
+        if (first && starts(p, (size_t)(end - p), "_target_:")) {
+            const char *q = p + 9;
+            while (q < end && (*q == ' ' || *q == '"' || *q == '\'')) {
+                q++;
+            }
+            const size_t n = word_len(q, end);
+            sft__content_find(c, sft__content_dotted(q, n), "config-target", (size_t)(q - text), q,
+                              n, "what hydra would import and call");
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- SVG */
+
+static bool contains(const char *p, const char *end, const char *word) {
+    const size_t n = strlen(word);
+    for (; (size_t)(end - p) >= n; p++) {
+        if (lower(*p) == word[0] && same(p, word, n)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool svg(const sft__content *c) {
+    static const char *const words[] = {"<script", "javascript:", "<foreignobject", "<!entity",
+                                        "<iframe", "<embed",      "<object",        "<handler",
+                                        "<use",    "data:",       "<set",           "<animate"};
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+
+    if (c->len > SFT__CONTENT_SVG) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0, "too long to be looked through");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (contains(text, end, words[i]) && strcmp(words[i], "<use") != 0 &&
+            (strcmp(words[i], "data:") != 0 || contains(text, end, "data:text"))) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, words[i], strlen(words[i]),
+                              "an image that carries a script, or what can become one");
+            return false;
+        }
+    }
+    for (const char *p = text; p + 3 < end; p++) { /* onload= and the like */
+        if (is_blank(*p) && lower(p[1]) == 'o' && lower(p[2]) == 'n') {
+            const char *q = p + 3;
+            while (q < end && lower(*q) >= 'a' && lower(*q) <= 'z') {
+                q++;
+            }
+            while (q < end && is_blank(*q)) {
+                q++;
+            }
+            if (q < end && *q == '=') {
+                sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", (size_t)(p - text), p + 1,
+                                  (size_t)(q - p - 1), "an image that carries a script");
+                return false;
+            }
+        }
+    }
+    return contains(text, end, "<svg");
+}
+
+/* ---------------------------------------------------------------- all texts */
+
+/* *.pth beside Python's packages: its lines that begin with import are run when Python starts. */
+static bool path_file(const sft__content *c) {
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+    uint32_t verdict = SFT_SCAN_UNKNOWN;
+
+    for (const char *p = text; p < end; p++) {
+        const size_t left = (size_t)(end - p);
+        if ((p == text || p[-1] == '\n') &&
+            (starts(p, left, "import ") || starts(p, left, "import\t"))) {
+            verdict = SFT_SCAN_DANGEROUS;
+        }
+    }
+    sft__content_find(
+        c, verdict, "code-file", 0, "", 0,
+        "a text called *.pth: Python runs its import lines when it starts, if it lies "
+        "beside the packages");
+    return false;
+}
+
+/* .git/config: what git would run, it says there. */
+static bool git_config(const sft__content *c) {
+    static const char *const keys[] = {
+        "fsmonitor", "sshcommand", "hookspath", "pager",   "editor",  "textconv", "askpass",
+        "gitproxy",  "[alias",     "[include",  "command", "program", "helper",   "[credential"};
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+    bool good = true;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (contains(text, end, keys[i])) {
+            good = false;
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, keys[i], strlen(keys[i]),
+                              "a setting by which git runs commands");
+        }
+    }
+    if (contains(text, end, "[filter") && !contains(text, end, "git-lfs")) {
+        good = false;
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, "filter", 6,
+                          "a setting by which git runs commands");
+    }
+    return good;
+}
+
+/* TensorFlow's "checkpoint": which of the checkpoints beside it is the last. */
+static bool tf_state(const sft__content *c) {
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+
+    if (contains(text, end, "path: \"/") || contains(text, end, "../") ||
+        contains(text, end, "://") || contains(text, end, "..\\")) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "tf-state", 0, "", 0,
+                          "names a checkpoint elsewhere, which TensorFlow would load");
+        return false;
+    }
+    return contains(text, end, "model_checkpoint_path");
+}
+
+/* What Hugging Face's cache keeps in refs/: the digits of a commit. */
+bool sft__content_is_commit(const char *text, size_t len) {
+    len -= len > 0 && text[len - 1] == '\n';
+    for (size_t i = 0; i < len; i++) {
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'))) {
+            return false;
+        }
+    }
+    return len == 40 || len == 64;
+}
+
+bool sft__content_text(const sft__content *c) {
+    const char *text = (const char *)c->data;
+
+    if (sft__content_is_commit(text, c->len)) {
+        return true;
+    }
+
+    if (sft__content_ends(c->name, ".pth")) {
+        return path_file(c);
+    }
+    if (c->prose && strcmp(sft__content_base(c->name), "config") == 0) {
+        return git_config(c);
+    }
+    if (!c->prose && !sft__content_is_prose(c->name)) {
+        return false;
+    }
+    if (starts(text, c->len, "#!") && !c->prose) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0,
+                          "its first line names an interpreter: a script");
+        return false;
+    }
+    if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
+        return yaml(c);
+    }
+    if (strcmp(sft__content_base(c->name), "checkpoint") == 0) {
+        return tf_state(c);
+    }
+    return !sft__content_ends(c->name, ".svg") || svg(c);
+}

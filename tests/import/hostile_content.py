@@ -1,0 +1,631 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""hostile_content.py --tool TOOL [--keep DIRECTORY] - what acts in files that are no pickles, fed to scan.
+
+Texts, JSON, Keras configurations, graphs of TensorFlow and ONNX, templates, TorchScript code, images, directories and
+what lies in them. Each case is (name of the file, bytes, verdict, rule that must be among the findings or None). All
+payloads are inert: they name what would act, and are never given to a loader. Bounds: 2 seconds and 256 MiB for each.
+Then some of the files are cut at every byte. Standard library only.
+"""
+import argparse
+import base64
+import json
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from hostile import Member, make_zip  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+D, U, H = "dangerous", "unknown", "harmless"
+SANITIZED = os.environ.get("SFT_SANITIZED") == "1"
+LIMIT_SECONDS = 2.0 if not SANITIZED else 60.0
+LIMIT_BYTES = 256 << 20
+CASES = []
+CUT = {}
+
+
+def case(name, data, verdict, rule=None, cut=False):
+    data = data if isinstance(data, bytes) else data.encode()
+    CASES.append((name, data, verdict, rule))
+    if cut:
+        CUT[name] = data
+
+
+def js(value):
+    return json.dumps(value).encode()
+
+
+# ---------------------------------------------------------------- protobuf
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fixed32(number, value):
+    return varint(number << 3 | 5) + struct.pack("<f", value)
+
+
+def node(name, op, **attrs):
+    out = field(1, name) + field(2, op)
+    for key, text in attrs.items():
+        out += field(5, field(1, key) + field(2, field(2, text)))
+    return out
+
+
+def function(name, *nodes):
+    return field(1, field(1, field(1, name)) + b"".join(field(3, n) for n in nodes))
+
+
+def graph(*nodes, functions=b""):
+    out = b"".join(field(1, n) for n in nodes)
+    return out + (field(2, functions) if functions else b"")
+
+
+def saved_model(graph_def, more=b""):
+    return field(1, 1) + field(2, field(1, field(4, "serve")) + field(2, graph_def) + more)
+
+
+def onnx_node(op, domain="", attribute=b""):
+    return field(1, "x") + field(2, "y") + field(4, op) + attribute + (field(7, domain) if domain else b"")
+
+
+def onnx(*nodes, tensors=(), more=b""):
+    weights = field(1, 1) + field(1, 4) + field(2, 1) + field(8, "w") + field(9, struct.pack("<4f", 1, 2, 3, 4))
+    body = b"".join(field(1, n) for n in nodes) + field(2, "g") + field(5, weights)
+    body += b"".join(field(5, t) for t in tensors)
+    return field(1, 8) + field(2, "test") + field(7, body) + field(8, field(2, 17)) + more
+
+
+# ---------------------------------------------------------------- Keras
+
+
+def keras(class_name, config=None, module="keras.layers", registered=None):
+    return {"module": module, "class_name": class_name, "config": {"name": "x"} if config is None else config,
+            "registered_name": registered}
+
+
+def model(*layers):
+    return {"module": "keras", "class_name": "Sequential", "registered_name": "Sequential", "build_config":
+            {"input_shape": [None, 4]}, "config": {"name": "s", "trainable": True, "layers": list(layers)},
+            "compile_config": {"optimizer": keras("Adam", module="keras.optimizers"), "loss": "mse"}}
+
+
+DENSE = keras("Dense", {"name": "d", "units": 4, "activation": "relu", "kernel_initializer":
+                        keras("GlorotUniform", {"seed": None}, "keras.initializers")})
+CODE = base64.b64encode(b"\xe3" + b"\0" * 30).decode()
+LAMBDA = {"class_name": "__lambda__", "config": {"value": CODE, "defaults": None, "closure": None}}
+
+
+def keras_cases():
+    case("config.json", js(model(DENSE)), H, None)
+    case("lambda.json", js(model(DENSE, keras("Lambda", {"name": "l", "function": LAMBDA}))), D, "keras-lambda", True)
+    case("lambda-old.json", js({"class_name": "Sequential", "config": {"layers": [{"class_name": "Lambda", "config":
+         {"function": [CODE, None, None], "function_type": "lambda", "module": "__main__"}}]}}), D, "keras-lambda")
+    case("lambda-named.json", js(model(keras("Lambda", {"function": "my_function"}))), U, "keras-lambda")
+    case("module.json", js(model(keras("function", "system", "os", "function"))), D, "keras-module")
+    case("module-own.json", js(model(keras("Layer", None, "mypackage.layers"))), U, "keras-module")
+    case("module-escaped.json", js(model(keras("function", "system", "OS", "function"))).replace(b'"OS"', b'"\\u006fs"'),
+         D, "keras-module")
+    case("module-first.json", b'{"module": "keras.layers", "module": "os", "class_name": "function", "config": "system"}',
+         D, "keras-module")
+    case("get_file.json", js(model(keras("function", "get_file", "keras.utils", "function"))), D, "keras-module")
+    case("get_file-src.json", js(model(keras("get_file", {}, "keras.src.utils.file_utils"))), D, "keras-module")
+    case("unsafe.json", js(model(keras("function", "enable_unsafe_deserialization", "keras.config", "function"))), D,
+         "keras-module")
+    case("unsafe-word.json", js(model(keras("Activation", {"activation": "enable_unsafe_deserialization"}))), D,
+         "keras-module")
+    case("builtin.json", js(model(keras("function", "eval", "builtins", "function"))), D, "keras-module")
+    case("builtin-own.json", js(model(keras("function", "my_relu", "builtins", "function"))), U, "keras-custom")
+    case("registered.json", js(model(keras("Mine", None, None, "package>Mine"))), U, "keras-custom")
+    case("saving.json", js(model(keras("load_model", {}, "keras.saving"))), D, "keras-module")
+    for path in ("/etc/passwd", "../../x", "https://example.org/v.txt"):
+        case("vocabulary.json", js(model(keras("StringLookup", {"vocabulary": path}))), D, "keras-file")
+    case("vocabulary-own.json", js(model(keras("TextVectorization", {"vocabulary": "vocab.txt"}))), U, "keras-file")
+    case("vocabulary-list.json", js(model(keras("StringLookup", {"vocabulary": ["a", "b"]}))), H)
+    case("operator.json", js(model({"class_name": "TFOpLambda", "config": {"function": "math.add"}})), H)
+    case("operator-file.json", js(model({"class_name": "TFOpLambda", "config": {"function": "io.write_file"}})), D,
+         "keras-operator")
+    case("activation.json", js(model(keras("Activation", {"activation": "relu"}))), H)
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def json_cases():
+    pickle = b"cos\nsystem\n(S'id'\ntR."
+    case("plain.json", b'{"a": [1, 2.5, true, null, "x"], "b": {"c": -0.0}}\n', H, None, True)
+    case("python.json", b'{"time_step_limit": [0.0, Infinity], "x": NaN, "y": -Infinity}', H)
+    case("bom.json", b'\xef\xbb\xbf{"a": 1}', H)
+    case("nothing-behind.json", b'{"a": 1} x', U, "json")
+    case("cut.json", b'{"a": ', U, "json")
+    case("deep.json", b"[" * 200 + b"]" * 200, U, "json")
+    case("deeper.json", b"[" * 4000000, U, "json")
+    case("config.json", js({"model_type": "llama", "hidden_size": 64}), H)
+    case("auto_map.json", js({"model_type": "x", "auto_map": {"AutoModel": "modeling_x.X"}}), U, "remote-code")
+    case("trust.json", js({"trust_remote_code": True}), U, "remote-code")
+    case("trust-not.json", js({"trust_remote_code": False}), H)
+    case("pipelines.json", js({"custom_pipelines": {"x": {"impl": "pipe.P", "pt": ["AutoModel"]}}}), U, "remote-code")
+    case("target.json", js({"model": {"_target_": "os.system", "command": "id"}}), D, "config-target")
+    case("target-own.json", js({"_target_": "my.models.Net"}), U, "config-target")
+    case("jsonpickle.json", js({"py/reduce": [{"py/function": "os.system"}, {"py/tuple": ["id"]}]}), D, "config-target")
+    case("jsonpickle-type.json", js({"py/object": "subprocess.Popen"}), D, "config-target")
+    case("schema.json", js({"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"}), D,
+         "config-target")
+    case("modules.json", js([{"idx": 0, "type": "sentence_transformers.models.Transformer"}]), H)
+    case("x/modules.json", js([{"idx": 0, "type": "evil.Module"}]), U, "remote-code")
+    case("base64.json", js({"state": base64.b64encode(pickle).decode()}), D, "global")
+    case("base64-escaped.json", js({"state": base64.b64encode(pickle).decode()}).replace(b"Y29z", b"\\u005929z"), D, "global")
+    case("words.json", js({"a": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ", "b": "0" * 64}), H)
+    case("tokenizer.json", js({"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "get_file": 1, "auto": 2},
+                                                           "merges": ["a b", "ab c"]}}), H)
+    case("duplicates.json", b'{"' + b'a": 1, "' * 300000 + b'b": 2}', H)
+
+
+# ---------------------------------------------------------------- templates
+
+GENUINE = [
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+    "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate') }}{% endif %}{{ '[INST] ' ~ message.content | trim ~ ' [/INST]' }}"
+    "{% endfor %}",
+    "{%- macro render(p) -%}{{ p.type }}{%- endmacro -%}{%- set ns = namespace(found=false, last=messages|length - 1) -%}"
+    "{%- for m in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{%- if ns.found and m.role == 'user' "
+    "%}{%- set ns.last = index %}{%- endif %}{%- endfor %}{{- messages[ns.last].content.split('</think>')[-1].lstrip('\\n') }}"
+    "{{ render(tools[0]) }}{{ tools | map(attribute='function') | list | tojson(indent=4) }}{{ strftime_now('%d %b %Y') }}"
+    "{%- for k, v in tool.items() %}{{ k ~ '=' ~ v|string }}{% endfor %}{% generation %}x{% endgeneration %}",
+    "{# a comment with __class__ #}plain text with __class__ and {{ '{' }}{% raw %}{{ x.__class__ }}{% endraw %}",
+]
+HOSTILE = [
+    (D, "{{ x.__class__.__mro__[1].__subclasses__() }}"),
+    (D, "{{ ''['__class__'] }}"),
+    (D, "{{ x|attr('f') }}"),
+    (D, "{{ x | attr ( 'a' ~ 'b' ) }}"),
+    (D, "{{ messages | map('attr', 'role') | list }}"),
+    (D, "{{ x['\\x5f\\x5fclass\\x5f\\x5f'] }}"),
+    (D, "{{ x['\\u005f\\u005fclass'] }}"),
+    (D, "{{ x['\\137\\137class'] }}"),
+    (D, "{{ x['\\N{LOW LINE}'] }}"),
+    (D, "{{ cycler.__init__.__globals__.os.popen('id').read() }}"),
+    (D, "{{ lipsum.__globals__ }}"),
+    (D, "{{ joiner['a'] }}"),
+    (D, "{{ self._TemplateReference__context }}"),
+    (D, "{{ dict(__class__=1)|join }}"),
+    (D, "{% set x = namespace(__init__=1) %}"),
+    (D, "{{ f.func_globals }}"),
+    (D, "{{ g.gi_frame.f_builtins }}"),
+    (D, "{{ '%s' % 'globals' }}{{ x['globals'] }}"),
+    (U, "{{ x['_' ~ '_'] }}"),
+    (U, "{% set u = '_' * 2 %}{{ x[u ~ 'cla' ~ 'ss' ~ u] }}"),
+    (U, "{% set k = 'cla' ~ 'ss' %}{{ x[k] }}"),
+    (U, "{% set k %}cla{{ 'ss' }}{% endset %}{{ x[k] }}"),
+    (U, "{{ x[['cla', 'ss']|join] }}"),
+    (U, "{{ x['%c%c' % (95, 95)] }}"),
+    (U, "{{ x['ssalc'|reverse] }}"),
+    (U, "{{ 'ssalc'[::-1] }}"),
+    (U, "{{ x | map(attribute=k) | list }}"),
+    (U, "{{ x | selectattr(k) | list }}"),
+    (U, "{{ '{0.a}'.format(x) }}"),
+    (U, "{{ y.format(x) }}"),
+    (U, "{% include 'other' %}"),
+    (U, "{% import 'other' as o %}"),
+    (U, "{% extends 'other' %}"),
+    (U, "{{ open('x') }}"),
+    (U, "{{ x.run() }}"),
+    (U, "{{ request.application }}"),
+    (U, "{{ x | unknown_filter }}"),
+    (U, "{{ dict(a=1) }}"),
+    (U, "{{ dict(_=1)|join }}"),
+    (U, "{{ 'no end }}"),
+    (U, "{% if x"),
+    (U, "{# no end"),
+    (U, "{{ " + "f(a=" * 5000 + ")" * 5000 + " }}"),
+    (U, "{{ " + "a[" * 9000 + "]" * 9000 + " }}"),
+    (D, "{{ {'a': {'b': 1}}['__class__'] }}"),
+    (D, "{%- raw -%}{{ a }}{%- endraw -%}{{ a.__class__ }}"),
+    (D, "{{ a }}" * 2000 + "{{ a.__class__ }}"),
+]
+
+
+def template_cases():
+    for i, text in enumerate(GENUINE):
+        case("chat_template.jinja", text, H, "template", i == 2)
+        case("tokenizer_config.json", js({"chat_template": text, "eos_token": "</s>"}), H, "template")
+    for i, (verdict, text) in enumerate(HOSTILE):
+        case(f"{i}.jinja", text, verdict, "template")
+        case("tokenizer_config.json", js({"chat_template": text}), verdict, "template")
+    bad = HOSTILE[0][1]
+    case("chat_template.json", js({"chat_template": [{"name": "default", "template": bad}]}), D, "template")
+    case("processor_config.json", js({"chat_template": {"default": bad}}), D, "template")
+    case("big.jinja", "{{ a }}" * 400000, U, "template")
+    case("wide.jinja", "{% set a = " + "b + " * 3000 + "c %}", H)
+    case("many.jinja", ("{% set a = 'x' ~ b %}{{ x[a] }}" * 20000), U, "template")
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def graph_cases():
+    plain = graph(node("a", "Placeholder"), node("b", "MatMul"), node("c", "StatefulPartitionedCall"),
+                  functions=function("f", node("r", "ReadVariableOp"), node("i", "Identity")))
+    saver = function("__inference__traced_save_1", node("SaveV2", "SaveV2"), node("m", "MergeV2Checkpoints"))
+    case("saved_model.pb", saved_model(plain), H, None, True)
+    case("saved_model.pb", saved_model(graph(node("a", "NoOp"), functions=saver)), H)
+    for op in ("WriteFile", "ReadFile", "MatchingFiles", "PyFunc", "EagerPyFunc", "PyFuncStateless", "RpcCall",
+               "TFRecordDataset", "DebugIdentityV3", "LoadLibrary"):
+        case("saved_model.pb", saved_model(graph(node("x", op))), D, "tf-operator")
+        case("saved_model.pb", saved_model(graph(node("a", "NoOp"), functions=function("f", node("x", op)))), D, "tf-operator")
+        case("frozen.pb", graph(node("a", "NoOp"), node("x", op)), D, "tf-operator", op == "WriteFile")
+    case("frozen.pb", plain, H)
+    case("saved_model.pb", saved_model(graph(node("x", "SaveV2"))), U, "tf-operator")
+    case("saved_model.pb", saved_model(graph(node("x", "MyCustomOp"))), U, "tf-operator")
+    case("saved_model.pb", saved_model(graph(node("x", "PrintV2", output_stream="file:///tmp/x"))), D, "tf-operator")
+    case("saved_model.pb", saved_model(graph(node("x", "PrintV2", output_stream="stderr"))), H)
+    case("saved_model.pb", saved_model(graph(node("x", "DecodeProtoV2", descriptor_source="/etc/x"))), D, "tf-operator")
+    case("saved_model.pb", saved_model(plain, field(6, field(2, "../../etc/passwd"))), D, "tf-asset")
+    lambda_json = js(model(keras("Lambda", {"function": LAMBDA})))
+    case("saved_model.pb", saved_model(plain, field(7, field(1, field(4, field(1, "_tf_keras_layer") +
+                                                                          field(3, lambda_json))))), D, "keras-lambda")
+    case("keras_metadata.pb", field(1, field(2, 1) + field(3, "root") + field(4, "l") + field(5, lambda_json)), D, "keras-lambda")
+    case("saved_model.pb", saved_model(plain)[:-3], U, None)
+    case("saved_model.pb", field(1, 1) + varint(2 << 3 | 2) + b"\xff" * 9 + b"\1", U, None)
+    case("model.onnx", onnx(onnx_node("Add"), onnx_node("Gelu", "com.microsoft")), H, None)
+    case("model.onnx", onnx(onnx_node("PyOp", "ai.onnx.contrib")), D, "onnx-operator", True)
+    case("model.onnx", onnx(onnx_node("Thing", "my.domain")), U, "onnx-domain")
+    case("model.onnx", onnx(onnx_node("Thing", "my.domain"), more=field(25, field(1, "Thing") + field(10, "my.domain") +
+                                                                        field(7, onnx_node("Add")))), H)
+    case("model.onnx", onnx(onnx_node("Add"), more=field(25, field(1, "F") + field(10, "d") +
+                                                         field(7, onnx_node("PyOp", "d")))), D, "onnx-operator")
+    inner = field(5, field(1, "then") + field(6, field(1, onnx_node("PyFunc", "x"))) + field(20, 5))
+    case("model.onnx", onnx(onnx_node("If", "", inner)), D, "onnx-operator")
+    for where in ("/etc/passwd", "../../x", "..\\x", "C:\\x"):
+        outside = field(1, 1) + field(2, 1) + field(8, "o") + field(13, field(1, "location") + field(2, where)) + field(14, 1)
+        case("model.onnx", onnx(onnx_node("Add"), tensors=[outside]), D, "onnx-external")
+    program = field(1, field(1, 0) + field(2, 0) + field(4, field(3, "matmul")) + field(4, field(3, "py_func")))
+    case("model.pdmodel", program, D, "paddle-operator")
+
+
+# ---------------------------------------------------------------- texts and images
+
+
+def png(*more, end=b""):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    return (b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\0")) + b"".join(chunk(*m) for m in more) +
+            chunk(b"IEND", b"") + end)
+
+
+JPEG = (b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0" + b"\xff\xdb\0\x43\0" + bytes(64) +
+        b"\xff\xda\0\x08\1\1\0\0\x3f\0" + b"\x12\xff\0\x34" + b"\xff\xd9")
+GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
+WEBP = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0" + bytes(13) + b"\0"
+SVG = "<svg xmlns='http://www.w3.org/2000/svg'><rect width='1' height='1'/>%s</svg>"
+PIECES = (field(1, field(1, "<unk>") + fixed32(2, 0.0) + field(3, 2)) +
+          b"".join(field(1, field(1, f"▁w{i}") + fixed32(2, -1.5)) for i in range(50)) +
+          field(2, field(1, "in.txt") + field(4, 51)) + field(3, field(1, "nmt_nfkc") + field(2, b"\0\1\2")))
+
+
+def text_cases():
+    case("README.md", "# A model\n\nSome text.\n", H)
+    case("LICENSE", "Apache License\n", H)
+    case("NOTICE-2", "words\n", H)
+    case("vocab.txt", "[PAD]\n[UNK]\n".encode() + "größe\n漢字\n".encode(), H)
+    case("merges.txt", "#version: 0.2\na b\n", H)
+    case(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n", H)
+    case("table.csv", "a,b\n1,2\n", H)
+    case("words.bin", "words under a name of nothing\n", U)
+    case("words", "words under a name of nothing\n", U)
+    case("README.md", b"text\0with a zero", U)
+    case("README.md", b"\xff\xfet\0e\0x\0t\0", U)
+    case("README.md", b"latin \xe4", U)
+    case("README.md", b"cos\nsystem\n(S'id'\ntR.", D, "global")
+    case("README.md", "#!/bin/sh\nid\n", U, "code-file")
+    case("modeling_x.py", "class X: pass\n", U, "code-file")
+    case("setup.sh", "id\n", U, "code-file")
+    case("native.so", b"\x7fELF" + bytes(60), U, "code-file")
+    case("x.pth", "import os; os.system('id')\n", D, "code-file")
+    case("x.pth", "/some/path\n", U, "code-file")
+    case("notebook.ipynb", js({"cells": []}), U, "code-file")
+    case("page.html", "<html></html>\n", U, "code-file")
+    case("config.yaml", "a: 1\nb: [x, !!str y, !!python/tuple [1]]\nc: 'no!'\nd: a != b\n", H)
+    case("config.yaml", "a: !!python/object/apply:os.system ['id']\n", D, "yaml-tag")
+    case("config.yml", "a: !<tag:yaml.org,2002:python/name:os.system>\n", D, "yaml-tag")
+    case("config.yaml", "a: !apply:os.system ['id']\n", D, "yaml-tag")
+    case("config.yaml", "a: !new:my.Class\n", U, "yaml-tag")
+    case("config.yaml", "%TAG ! tag:yaml.org,2002:python/\n---\na: !name:os.system\n", D, "yaml-tag")
+    case("config.yaml", "m:\n  _target_: os.system\n", D, "config-target")
+    case("config.yaml", "m:\n  _target_: nemo.collections.asr.X\n", U, "config-target")
+    case("image.png", png((b"tEXt", b"a\0b")), H, None, True)
+    case("image.png", png(end=b"cos\nsystem\n"), U)
+    case("image.png", png()[:-1], U)
+    case("image.png", png().replace(b"IDAT", b"JDAT"), U)
+    case("image.jpg", JPEG, H, None, True)
+    case("image.jpg", JPEG + b"PK\3\4", U)
+    case("image.gif", GIF, H, None, True)
+    case("image.gif", GIF + b"x", U)
+    case("image.webp", WEBP, H)
+    case("image.webp", WEBP + b"x", U)
+    case("image.svg", SVG % "", H)
+    for bad in ("<script>x</script>", "<a href='javascript:x'/>", "<rect onload='x'/>", "<rect\nonclick = 'x'/>"):
+        case("image.svg", SVG % bad, U, "svg")
+    case("tokenizer.model", PIECES, H, None, True)
+    case("tokenizer.model", PIECES + field(9, "more"), U)
+    case("tokenizer.model", PIECES[:-1], U)
+    case(".gitkeep", b"", H)
+    case("empty.json", b"", U)
+
+
+# ---------------------------------------------------------------- members of archives
+
+
+def archive_cases():
+    code = "class M(Module):\n  training : bool\n  def forward(self: __torch__.M,\n      x: Tensor) -> Tensor:\n"
+    base = [Member("m/data.pkl", b"\x80\2}q\0."), Member("m/version", b"3\n"), Member("m/byteorder", b"little"),
+            Member("m/constants.pkl", b"\x80\2).")]
+
+    def script(body):
+        return make_zip(base + [Member("m/code/__torch__.py", (code + body).encode())])
+
+    case("script.pt", script("    return torch.add(x, ops.prim.NumToTensor(1), alpha=1)\n"), "not-dangerous")
+    case("script.pt", script("    torch.save(x, \"/tmp/x\")\n    return x\n"), D, "torchscript-code")
+    case("script.pt", script("    return torch.from_file(\"/etc/passwd\", False, 1)\n"), D, "torchscript-code")
+    case("script.pt", script("    return ops.aten.from_file(\"/etc/passwd\", False, 1)\n"), D, "torchscript-code")
+    case("script.pt", script("    return ops.image.read_file(\"/etc/passwd\")\n"), D, "torchscript-code")
+    case("script.pt", script("    return ops.mine.thing(x)\n"), U, "torchscript-code")
+    case("script.pt", script("    return torch . save(x, \"a\")\n"), D, "torchscript-code")
+    case("script.pt", script("    _0 = \"\"\"a\"b\"\"\"; torch.save(x, \"a\")\n"), U, "torchscript-code")
+    case("script.pt", script("    eval(\"1\")\n"), D, "torchscript-code")
+    config = js(model(keras("Lambda", {"function": LAMBDA})))
+    case("model.keras", make_zip([Member("metadata.json", b"{}"), Member("config.json", config),
+                                  Member("model.weights.h5", b"x")]), D, "keras-lambda")
+
+
+# ---------------------------------------------------------------- real writers, metadata
+
+
+def real_cases():
+    """fixtures/content: see make_content.py."""
+    expected = {"lambda.keras": (D, "keras-lambda"), "lambda.h5": (D, "keras-lambda"), "lambda-old.h5": (D, "keras-lambda"),
+                "plain.keras": (H, None), "plain.h5": (H, None), "writes.pb": (D, "tf-operator"), "computes.pb": (H, None),
+                "fingerprint.pb": (H, None), "writes.ptl": (D, "torchscript-code"), "computes.ptl": (U, "torchscript")}
+    for path in sorted((HERE / "fixtures" / "content").iterdir()):
+        case(path.name, path.read_bytes(), *expected[path.name])
+
+
+def safetensors(metadata):
+    head = json.dumps({"__metadata__": metadata, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    return struct.pack("<Q", len(head)) + head + bytes(4)
+
+
+def gguf(**texts):
+    def string(text):
+        text = text.encode()
+        return struct.pack("<Q", len(text)) + text
+    out = b"GGUF" + struct.pack("<IQQ", 3, 0, len(texts) + 1) + string("general.architecture") + struct.pack("<I", 8)
+    out += string("llama")
+    for key, text in texts.items():
+        out += string(key) + struct.pack("<I", 8) + string(text)
+    return out + bytes(-len(out) % 32)
+
+
+def metadata_cases():
+    pickle = base64.b64encode(b"cos\nsystem\n(S'id'\ntR.").decode()
+    case("model.safetensors", safetensors({"format": "pt"}), H)
+    case("model.safetensors", safetensors({"state": pickle}), D, "global")
+    case("model.safetensors", safetensors({"config": json.dumps({"_target_": "os.system"})}), D, "config-target")
+    case("model.safetensors", safetensors({"words": "a" * 4000}), H)
+    case("model.gguf", gguf(**{"tokenizer.chat_template": GENUINE[0]}), H, "template")
+    case("model.gguf", gguf(**{"tokenizer.chat_template": HOSTILE[0][1]}), D, "template")
+    case("model.gguf", gguf(**{"tokenizer.chat_template.tool_use": HOSTILE[0][1]}), D, "template")
+    case("model.gguf", gguf(**{"some.key": pickle}), D, "global")
+
+
+# ---------------------------------------------------------------- directories
+
+
+def write_model(folder):
+    """A directory as transformers and its tools leave it."""
+    def put(name, data):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+    put("README.md", "---\nlicense: apache-2.0\ntags: [text]\n---\n# Model\n```python\nimport os\n```\nclass of models\nwith text\n")
+    put("LICENSE", "Apache License\n")
+    put("USE_POLICY.md", "words\n")
+    put(".gitattributes", "*.safetensors filter=lfs diff=lfs merge=lfs -text\n")
+    put("config.json", js({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_scaling": None}))
+    put("generation_config.json", js({"eos_token_id": [1, 2], "transformers_version": "4.50.0"}))
+    put("tokenizer.json", js({"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
+    put("tokenizer_config.json", js({"chat_template": GENUINE[2], "tokenizer_class": "LlamaTokenizer"}))
+    put("chat_template.jinja", GENUINE[0])
+    put("special_tokens_map.json", js({"eos_token": {"content": "</s>", "lstrip": False}}))
+    put("vocab.json", js({"a": 0, "b": 1}))
+    put("merges.txt", "#version: 0.2\na b\n")
+    put("vocab.txt", "cat\ndog\n[PAD]\n")
+    put("tokenizer.model", PIECES)
+    put("preprocessor_config.json", js({"image_mean": [0.5, 0.5, 0.5]}))
+    put("model.safetensors.index.json", js({"metadata": {"total_size": 8}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}))
+    put("model-00001-of-00001.safetensors", safetensors({"format": "pt"}))
+    put("images/example.png", png())
+    put("images/photo.jpg", JPEG)
+    put("images/logo.svg", SVG % "")
+    put("hyperparams.yaml", "lr: 1e-4\nlayers: [1, 2]\n")
+    put("1_Pooling/config.json", js({"word_embedding_dimension": 8}))
+    put("modules.json", js([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]))
+    put(".cache/huggingface/.gitignore", "*")
+    put(".cache/huggingface/download/config.json.metadata", "a" * 40 + "\n" + "b" * 64 + "\n1700000000.0\n")
+    put(".cache/huggingface/download/config.json.lock", b"")
+    for name in ("keras.keras",):
+        put(name, (HERE / "fixtures" / name).read_bytes())
+    shutil.copytree(HERE / "fixtures" / "tf-saved", folder / "saved")
+
+
+def write_cache(folder):
+    """The same as Hugging Face's cache has it: links into blobs. Returns the snapshot."""
+    plain = folder / "plain"
+    write_model(plain)
+    hub = folder / "models--org--name"
+    snapshot = hub / "snapshots" / ("c" * 40)
+    (hub / "blobs").mkdir(parents=True)
+    for i, path in enumerate(sorted(p for p in plain.rglob("*") if p.is_file() and ".cache" not in p.parts)):
+        blob = hub / "blobs" / f"{i:064x}"
+        link = snapshot / path.relative_to(plain)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, blob)
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("c" * 40)
+    (hub / ".no_exist" / ("c" * 40)).mkdir(parents=True)
+    (hub / ".no_exist" / ("c" * 40) / "adapter_config.json").write_bytes(b"")
+    shutil.rmtree(plain)
+    return hub, snapshot
+
+
+def check_directories(tool, work):
+    """A normal directory exits 0; each thing that is added to it is found."""
+    bad = 0
+
+    def expect(folder, verdict, rule, what):
+        nonlocal bad
+        run, results, _ = scan(tool, folder)
+        got = [r for r in results if r["verdict"] != H]
+        worst = D if any(r["verdict"] == D for r in got) else U if got else H
+        rules = {f["rule"] for r in got for f in r["findings"]}
+        if worst != verdict or run.returncode != (verdict != H) or (rule is not None and rule not in rules):
+            bad += 1
+            print(f"{what}: {worst} {sorted(rules)}, status {run.returncode}, expected {verdict} {rule}: "
+                  f"{[r['file'] for r in got][:5]} {run.stderr.decode()[:300]}", file=sys.stderr)
+
+    model = work / "model"
+    write_model(model)
+    expect(model, H, None, "a model's directory")
+    hub, snapshot = write_cache(work / "cache")
+    expect(snapshot, H, None, "a snapshot of the cache")
+    expect(hub, H, None, "the cache of a model")
+    added = [("modeling_x.py", b"x = 1\n", U, "code-file"), (".git/hooks/post-checkout", b"#!/bin/sh\nid\n", D, "git-hook"),
+             (".git/config", b"[core]\n\tfsmonitor = id\n", U, "git-config"), ("x.pth", b"import os\n", D, "code-file"),
+             (".hidden/a.pkl", b"cos\nsystem\n(S'id'\ntR.", D, "global"), ("auto.json", js({"auto_map": {"A": "b.C"}}), U,
+                                                                       "remote-code"),
+             ("labels.txt", b"cos\nsystem\n(S'id'\ntR.", D, "global"), ("unknown.dat", os.urandom(64), U, None),
+             ("saved/variables/other.data-00000-of-00001", b"\0" * 64, U, None),
+             ("saved/checkpoint", b'model_checkpoint_path: "/tmp/x"\n', U, "tf-state")]
+    for name, data, verdict, rule in added:
+        path = model / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        expect(model, verdict, rule, name)
+        path.unlink()
+        if name.startswith("."):
+            shutil.rmtree(model / name.split("/")[0])
+    for name in (".git/HEAD", ".git/description", ".git/hooks/pre-commit.sample", ".git/refs/heads/main", ".git/config"):
+        path = model / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[core]\n\tbare = false\n" if name.endswith("config") else "ref: refs/heads/main\n")
+    expect(model, H, None, "git's own texts")
+    return bad
+
+
+# ---------------------------------------------------------------- running
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT_SECONDS) * 4, int(LIMIT_SECONDS) * 4))
+    if not SANITIZED:
+        resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES + (256 << 20), LIMIT_BYTES + (256 << 20)))
+
+
+def scan(tool, *paths):
+    began = time.monotonic()
+    run = subprocess.run([tool, "scan", "-v", "--json", *map(str, paths)], capture_output=True, preexec_fn=limits, check=False)
+    seconds = time.monotonic() - began
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    return run, results, seconds
+
+
+def check_cases(tool, work, keep):
+    bad = 0
+    for i, (name, data, verdict, rule) in enumerate(CASES):
+        path = work / f"case{i:04}" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+        run, results, seconds = scan(tool, path)
+        got = results[0] if results else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
+        rules = {f["rule"] for f in got["findings"]}
+        right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U))
+        status = {H: 0}.get(got["verdict"], 1)
+        if not right or (rule is not None and rule not in rules) or run.returncode != status or seconds > LIMIT_SECONDS:
+            bad += 1
+            print(f"{path}: {got['verdict']} {sorted(rules)}, status {run.returncode}, {seconds:.2f} s; expected "
+                  f"{verdict} {rule}", file=sys.stderr)
+        if keep is None:
+            shutil.rmtree(path.parent)
+    return bad
+
+
+def check_cuts(tool, work):
+    """No cut crashes the tool, and none of a file that acts is harmless once what acts is whole."""
+    bad = 0
+    for name, data in CUT.items():
+        folder = work / "cuts"
+        folder.mkdir()
+        paths = []
+        for n in range(min(len(data), 3000)):
+            path = folder / f"{n:04}-{name}"
+            path.write_bytes(data[:n])
+            paths.append(path)
+        for at in range(0, len(paths), 250):
+            part = paths[at:at + 250]
+            run, results, _ = scan(tool, *part)
+            if run.returncode not in (0, 1) or len(results) != len(part):
+                bad += 1
+                print(f"{name} cut at {at} to {at + len(part)}: status {run.returncode}, {len(results)} results",
+                      file=sys.stderr)
+        shutil.rmtree(folder)
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--keep")
+    args = parser.parse_args()
+    for cases in (keras_cases, json_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases,
+                  metadata_cases):
+        cases()
+    work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-content-"))
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        bad = check_cases(args.tool, work, args.keep) + check_cuts(args.tool, work)
+        bad += check_directories(args.tool, work)
+    finally:
+        if args.keep is None:
+            shutil.rmtree(work)
+    print(f"{len(CASES)} cases, {sum(min(len(d), 3000) for d in CUT.values())} cuts, {bad} faults")
+    return bad != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
