@@ -12,6 +12,7 @@ import types
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
+import hostile_content  # noqa: E402
 
 LONGEST = 1200
 ITEM, OBJECT = 496, 243  # bytes of the archives that fuzz_dcp.c makes
@@ -23,6 +24,21 @@ def put(target, name, data):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")), "wb") as f:
         f.write(data)
+
+
+def content():
+    """The cases of hostile_content.py under the names that fuzz_content.c has, its first byte the name's number."""
+    with open(os.path.join(HERE, "fuzz_content.c"), encoding="utf-8") as f:
+        names = re.findall(r'"([^"]+)"', re.search(r"names\[\] = \{(.*?)\};", f.read(), re.S).group(1))
+    for cases in (hostile_content.keras_cases, hostile_content.json_cases, hostile_content.template_cases,
+                  hostile_content.graph_cases, hostile_content.text_cases):
+        cases()
+    for i, (name, data, *_) in enumerate(hostile_content.CASES):
+        if len(data) > LONGEST // 2:
+            continue
+        same = [n for n in names if n == name] or [n for n in names if n.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
+        if same:
+            put("content", f"{i:03}-{name}", bytes([names.index(same[0])]) + data)
 
 
 def joblibs():
@@ -102,6 +118,7 @@ def exports():
 
 
 def main():
+    content()
     joblibs()
     checkpoints()
     exports()
