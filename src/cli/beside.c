@@ -195,7 +195,9 @@ static void carry_folder(cli *c, const char *source, size_t len, const char *tar
     memcpy(folder, source, len);
     folder[len] = '\0';
     (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
-    qsort(n.list, n.count, sizeof *n.list, by_text);
+    if (n.count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(n.list, n.count, sizeof *n.list, by_text);
+    }
     for (size_t i = 0; i < n.count; i++) {
         char *from = join(source, len, n.list[i]);
         char *path = join(target, target_len, n.list[i]);
