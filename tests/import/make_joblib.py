@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""make_joblib.py FOLDER - dumps by the installed joblib, of every protocol, and joblib.json: what joblib.load
+"""make_joblib.py FOLDER - dumps by the installed joblib, plain and compressed, of every protocol, and joblib.json: what joblib.load
 makes of them. Made with joblib 1.6.0 and numpy 2.4.6 (requirements-torch-family.txt)."""
 import hashlib
 import json
@@ -49,6 +49,8 @@ def main():
 
     for protocol in range(6):
         put("joblib%d.joblib" % protocol, state, protocol=protocol)
+    for kind in ("zlib", "gzip", "bz2", "xz", "lzma"):
+        put("joblib-%s.joblib" % kind, state, compress=(kind, 3))
     joblib.dump(state["float64"], folder / "joblib-alone.joblib")
     content["joblib-alone.joblib"] = {"tensor": rows({"x": state["float64"]})["x"]}
     (folder / "joblib.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")

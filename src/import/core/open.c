@@ -9,6 +9,7 @@
 #include "import/core/import.h"
 #include "import/core/shards.h"
 #include "import/dcp/dcp.h"
+#include "import/pickle/joblib.h"
 #include "import/scan/scan.h"
 #include "import/tensorflow/tf.h"
 
@@ -162,8 +163,9 @@ sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_err
         *format = reader->format;
     } else if (is_safetensors(&p)) {
         *format = SFT_IMPORT_SAFETENSORS;
-    } else {
-        (void)sft__import_refusal(&p, format);
+    } else if (sft__import_refusal(&p, format) == NULL && p.head_len > 8 && p.head[8] != '{' &&
+               sft__joblib_is_packed(&p)) {
+        *format = SFT_IMPORT_OTHER;
     }
     return SFT_OK;
 }
@@ -227,11 +229,14 @@ static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) 
 
     SFT_TRY(probe_read(&p, head, job->file, job->allocator, err));
     const sft__reader *reader = sft__import_reader_for(&p);
-    if (reader == NULL) {
+    if (reader != NULL) {
+        job->format = reader->format;
+        SFT_TRY(reader->open(job, err));
+    } else if (!job->scanning && sft__joblib_is_packed(&p)) {
+        SFT_TRY(sft__joblib_open_packed(job, &p, err));
+    } else {
         return refuse(job, &p, err);
     }
-    job->format = reader->format;
-    SFT_TRY(reader->open(job, err));
     return sft_builder_finish(out, job->builder, err);
 }
 

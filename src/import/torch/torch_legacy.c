@@ -246,7 +246,7 @@ static sft_status open_pickle(sft__import *job, sft_error *err) {
 
     legacy_init(&l, job);
     l.t.place = no_storage;
-    sft_status status = sft__pickle_init(&l.p, job, job->file, 0, "", err);
+    sft_status status = sft__pickle_init(&l.p, job, job->file, job->file_source, "", err);
     if (status == SFT_OK) {
         l.p.joblib = true;
         status = read_alone(&l, err);
