@@ -84,7 +84,10 @@ def numpy_files():
     objects = [Member("o%d.npy" % i, npy(header("'|O'"), b"\x80\x02N.")) for i in range(3000)]
     case("npz: 3,000 objects, then one that runs code", make_zip(objects + [Member("x.npy", npy(header("'|O'"), evil))]), D,
          "npy-object")
-    case("npz: other member", make_zip([Member("a.npy", npy()), Member("b.txt", b"x")]), H, "npz-member")
+    case("npz: other member", make_zip([Member("a.npy", npy()), Member("b.bin", b"x")]), ANY, "npz-member")
+    case("npz: a text behind", make_zip([Member("a.npy", npy()), Member("b.txt", b"x")]), ANY, None)
+    case("npz: settings before", make_zip([Member("b.json", b"{}"), Member("a.npy", npy())]), ANY, None)
+    case("npz: settings alone", make_zip([Member("b.json", b"{}")]), ANY, "+")
     case("npz: twice", make_zip([Member("a.npy", npy()), Member("a.npy", npy())]), D, "zip-duplicate")
     case("npz: a pickle beside", make_zip([Member("m/a.npy", npy()), Member("m/data.pkl", evil)]), D, ANY)
     case("npz: no array", make_zip([Member("a.npy", b"x" * 40)]), U, bad)
