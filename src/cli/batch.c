@@ -3,6 +3,7 @@
  * cli/batch.c - see batch.h.
  */
 #include "batch.h"
+#include "older.h"
 #include "sys.h"
 #include "team.h"
 #include "url.h"
@@ -348,10 +349,6 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     if (!parse_task(c, &o)) {
         return;
     }
-    if (fills_its_source(b)) {
-        cli_usage(c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
-        return;
-    }
     o.pool = cli_pool(c);
     o.memory_bytes = cli_number(c, "memory", 0);
     o.durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
@@ -376,6 +373,33 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     b->published = status == SFT_OK && result.published != 0;
 }
 
+/* What the job writes takes the place of an older model, or is refused. */
+static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
+    const char **names = cli_alloc(b->count + b->text_count + 1, sizeof *names);
+    const bool whole = b->owned_folder == NULL; /* the output is the directory, not a file in it */
+    cli_older older;
+    size_t n = 0;
+
+    if (fills_its_source(b)) {
+        cli_usage(b->c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
+        free(names);
+        return;
+    }
+    for (size_t i = 0; i < b->count; i++) {
+        names[n++] = b->files[i].name;
+    }
+    for (size_t i = 0; i < b->text_count; i++) {
+        names[n++] = b->texts[i].name;
+    }
+    bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
+    good = good && cli_older_begin(&older, false); /* the job sets the old index aside itself */
+    if (good) {
+        carry_out(b, job, label);
+    }
+    cli_older_end(&older, b->published);
+    free(names);
+}
+
 void cli_batch_run(cli_batch *b, const char *label) {
     cli *c = b->c;
     sft_job_options o;
@@ -398,7 +422,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     if (cli_flag(c, "plan")) {
         print_plan(b, job);
     } else {
-        carry_out(b, job, label);
+        replace_older(b, job, label);
     }
     b->api->job_free(job);
 }

@@ -9,6 +9,7 @@
 #include "foreign.h"
 #include "lost.h"
 #include "meta_json.h"
+#include "older.h"
 #include "rename.h"
 #include "sys.h"
 #include "url.h"
@@ -342,6 +343,29 @@ static sft_status outcome(sft_status status, sft_error *err) {
                                "the input was cut short while it was read, or its disk failed");
 }
 
+/* For an older model that lies where the output goes. How many files there will be is asked only where it
+ * matters. False: reported. */
+static bool make_way(converting *k, const sft_import_convert_options *options, const char *output,
+                     cli_older *older) {
+    cli *c = k->c;
+    sft_import_convert_options o = *options;
+    sft_import_report *report = NULL;
+    sft_import_converted result;
+    uint64_t files = 1;
+    sft_error err;
+
+    if (o.max_shard_bytes != 0 || cli_sys_kind(output) == CLI_KIND_FOLDER) {
+        o.flags |= SFT_CONVERT_PLAN;
+        if (k->api->convert((const char *const *)c->operands, c->operand_count, output, &o, &result,
+                            &report, &err) != SFT_OK) {
+            return true; /* the conversion itself will say why */
+        }
+        files = result.files;
+        k->api->report_free(report);
+    }
+    return cli_older_find_set(older, c, output, files) && cli_older_begin(older, true);
+}
+
 static void convert(converting *k) {
     cli *c = k->c;
     const char *output = cli_text(c, "output");
@@ -371,6 +395,12 @@ static void convert(converting *k) {
     o.flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) |
               (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
+    cli_older older = {.c = c};
+    if (!k->plan && !make_way(k, &o, output, &older)) {
+        cli_control_end(c);
+        cli_older_end(&older, false);
+        return;
+    }
     if (c->json) {
         json_begin(k);
     } else {
@@ -381,6 +411,7 @@ static void convert(converting *k) {
                                 &result, &report, &err),
                 &err);
     cli_control_end(c);
+    cli_older_end(&older, status == SFT_OK);
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
         cli_lost_keep(c, k->api, report);

@@ -5,6 +5,7 @@
  */
 #include "cp.h"
 #include "lost.h"
+#include "older.h"
 #include "sys.h"
 #include "work.h"
 #include <stdatomic.h>
@@ -485,8 +486,15 @@ static void run_copy(cli_copy *copy) {
         return;
     }
     const bool stream = strcmp(copy->target, "-") == 0;
-    if (write_copy(copy, &file_bytes, &err) != SFT_OK) {
+    cli_older older = {.c = c};
+    bool good = stream || cli_sys_kind(copy->target) == CLI_KIND_FOLDER || /* which the writer refuses */
+                (cli_older_find_set(&older, c, copy->target, 1) && cli_older_begin(&older, false));
+    if (good && write_copy(copy, &file_bytes, &err) != SFT_OK) {
         cli_fail(c, stream ? "standard output" : copy->target, &err);
+        good = false;
+    }
+    cli_older_end(&older, good);
+    if (!good) {
         return;
     }
     if (c->json) {

@@ -5,9 +5,11 @@
  */
 #include "batch.h"
 #include "beside.h"
+#include "older.h"
 #include "rank.h"
 #include "url.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int wanted(void *ctx, const sft_tensor *t) {
@@ -99,6 +101,63 @@ static void fetch_rank(cli *c, const cli_rank *r) {
     cli_batch_reset(&b);
 }
 
+/* The name at the end of a URL, without its query; with `end` in place of
+ * -00001-of-00002.safetensors if given. */
+static char *name_of(const char *url, const char *end) {
+    const size_t len = strcspn(url, "?#");
+    size_t base = len;
+    size_t stem = 0;
+
+    while (base > 0 && url[base - 1] != '/') {
+        base--;
+    }
+    stem = len - base;
+    if (end != NULL && stem > 27) { /* -00001-of-00002.safetensors */
+        stem -= 27;
+    }
+    const size_t room = stem + (end != NULL ? strlen(end) : 0) + 1;
+    char *name = cli_alloc(room, 1);
+    memcpy(name, url + base, stem);
+    memcpy(name + stem, end != NULL ? end : "", room - stem);
+    return name;
+}
+
+static void free_names(char **names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(names[i]);
+    }
+    free(names);
+}
+
+/* For an older model in the directory. What will be written is asked only where weights lie there:
+ * by the header, which fetch reads too. False: reported. */
+static bool make_way(cli *c, const char *operand, const char *folder, cli_older *older,
+                     char ***names, size_t *count) {
+    sft_catalog *catalog;
+
+    if (cli_older_none(folder)) {
+        return true;
+    }
+    if (!cli_open(c, operand, 0, &catalog)) {
+        return false;
+    }
+    const size_t files = sft_catalog_file_count(catalog);
+    const bool chosen = cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL;
+    *names = cli_alloc(files + 2, sizeof **names);
+    for (size_t i = 0; i < files && !chosen; i++) {
+        (*names)[(*count)++] = name_of(sft_catalog_file_at(catalog, i)->path, NULL);
+    }
+    if (chosen) {
+        (*names)[(*count)++] = name_of("model.safetensors", NULL);
+    } else if (files > 1) {
+        (*names)[(*count)++] =
+            name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json");
+    }
+    sft_catalog_close(catalog);
+    return cli_older_find(older, c, folder, (const char *const *)*names, *count, true) &&
+           cli_older_begin(older, false);
+}
+
 static void fetch(cli *c) {
     const char *folder = cli_text(c, "output");
     const char *operand = c->operands[0];
@@ -116,11 +175,21 @@ static void fetch(cli *c) {
         o.wanted = wanted;
         o.wanted_ctx = c;
     }
+    cli_older older = {.c = c};
+    char **names = NULL;
+    size_t count = 0;
+    if (!make_way(c, operand, folder != NULL ? folder : ".", &older, &names, &count)) {
+        cli_older_end(&older, false);
+        free_names(names, count);
+        return;
+    }
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
-    const sft_status status =
-        api->fetch(c->remote, cli_url_real(c, operand), folder != NULL ? folder : ".", &o, &r, &err);
+    const sft_status status = api->fetch(c->remote, cli_url_real(c, operand),
+                                         folder != NULL ? folder : ".", &o, &r, &err);
     cli_control_end(c);
+    cli_older_end(&older, status == SFT_OK);
+    free_names(names, count);
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);
     } else {

@@ -26,7 +26,7 @@ int sft_digest_is_key(const char *key, size_t len) {
 typedef struct input {
     const sft_catalog *catalog;
     sft__recorded *list; /* by tensor; NULL: it records none, or stale ones */
-    uint32_t kinds;      /* that its metadata has, stale or not */
+    uint32_t kinds;      /* that its metadata has, or what lies beside it, stale or not */
 } input;
 
 typedef struct carrying {
@@ -69,14 +69,19 @@ static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *
     }
     input *in = &c->inputs[c->count++];
     *in = (input){catalog, NULL, kinds_of(catalog)};
-    if (in->kinds == 0) {
-        return SFT_OK;
-    }
+    const bool inside = in->kinds != 0;
     in->list = sft__alloc_zero(c->allocator, bytes);
+    in->kinds = inside ? in->kinds : SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256; /* beside, perhaps */
     const sft_status status =
         in->list != NULL
             ? sft__recorded_load(catalog, in->kinds, c->allocator, in->list, &found, err)
             : sft__fail_nomem(err, bytes);
+    if (!inside && status == SFT_OK) {
+        in->kinds = 0;
+        for (size_t i = 0; found && i < sft_catalog_count(catalog); i++) {
+            in->kinds |= in->list[i].have;
+        }
+    }
     if (status != SFT_OK) { /* of other tensors, say: then they are not handed on */
         sft__free(c->allocator, in->list, bytes);
         in->list = NULL;

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/older.c - see older.h. An index is believed about names of files beside it alone: no
+ * directories, no hidden names, no links, nothing but weights; never about a file that is being
+ * read.
+ */
+#include "older.h"
+#include "meta_json.h"
+#include "sys.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WEIGHTS ".safetensors"
+#define INDEX   ".safetensors.index.json"
+#define JOURNAL ".sft-older"
+#define DIGESTS ".digests.json"
+
+enum { INDEX_MAX = 100 << 20 };
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t len = strlen(text);
+    const size_t n = strlen(end);
+    return len > n && memcmp(text + len - n, end, n) == 0;
+}
+
+static char *joined(const char *a, const char *b, const char *c) {
+    const size_t room = strlen(a) + strlen(b) + strlen(c) + 1;
+    char *text = cli_alloc(room, 1);
+
+    (void)snprintf(text, room, "%s%s%s", a, b, c);
+    return text;
+}
+
+static char *path_of(const cli_older *o, const char *name) {
+    char *folder = joined(o->folder, "/", "");
+    char *path = joined(folder, name, "");
+    free(folder);
+    return path;
+}
+
+static bool is_planned(const cli_older *o, const char *name) {
+    for (size_t i = 0; i < o->planned_count; i++) {
+        if (strcmp(o->planned[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plans_index(const cli_older *o) {
+    for (size_t i = 0; i < o->planned_count; i++) {
+        if (ends_with(o->planned[i], INDEX)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add(cli_older *o, const char *name) {
+    for (size_t i = 0; i < o->count; i++) {
+        if (strcmp(o->files[i], name) == 0) {
+            return;
+        }
+    }
+    o->files = cli_resize(o->files, o->count + 1, sizeof *o->files);
+    o->files[o->count++] = joined(name, "", "");
+}
+
+/* ---------------------------------------------------------------- what an index names */
+
+static bool read_text(const char *path, char **text, size_t *size) {
+    sft_source *source;
+    sft_error err;
+    bool good = false;
+
+    *text = NULL;
+    if (sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err) == SFT_OK) {
+        const uint64_t bytes = sft_source_size(source);
+        if (bytes > 0 && bytes <= INDEX_MAX) {
+            *size = (size_t)bytes;
+            *text = cli_alloc(*size + 1, 1);
+            good = sft_source_read(source, 0, *text, *size, &err) == SFT_OK;
+        }
+        sft_source_close(source);
+    }
+    return good;
+}
+
+/* The object that is "weight_map" in the outermost one; its length, 0: there is none. */
+static size_t find_map(const char *text, size_t size, const char **map) {
+    static const char key[] = "\"weight_map\"";
+    const char *begin = NULL;
+    size_t depth = 0;
+    bool is_next = false;
+
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"') {
+            is_next =
+                depth == 1 && size - i > sizeof key && memcmp(text + i, key, sizeof key - 1) == 0;
+            for (i++; i < size && text[i] != '"'; i++) {
+                i += text[i] == '\\' ? 1 : 0;
+            }
+        } else if (text[i] == '{' || text[i] == '[') {
+            begin = is_next && text[i] == '{' ? text + i : begin;
+            is_next = false;
+            depth++;
+        } else if (text[i] == '}' || text[i] == ']') {
+            if (depth == 0) {
+                return 0;
+            }
+            if (--depth == 1 && begin != NULL) {
+                *map = begin;
+                return (size_t)(text + i + 1 - begin);
+            }
+        }
+    }
+    return 0;
+}
+
+static bool is_plain(const char *name, size_t len) {
+    return len > sizeof WEIGHTS && len < 256 && name[0] != '.' && memchr(name, '/', len) == NULL &&
+           memchr(name, '\\', len) == NULL && memchr(name, '\0', len) == NULL &&
+           memcmp(name + len - (sizeof WEIGHTS - 1), WEIGHTS, sizeof WEIGHTS - 1) == 0;
+}
+
+/* A file there that is nobody's but the older model's: no link, and not what is read. */
+static bool is_own(const cli_older *o, const char *name) {
+    char *path = path_of(o, name);
+    bool own = cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
+
+    for (size_t i = 0; own && i < o->c->operand_count; i++) {
+        own = !cli_sys_same_file(path, o->c->operands[i]) || is_planned(o, name);
+    }
+    free(path);
+    return own;
+}
+
+/* False: it is no index. */
+static bool take_named(cli_older *o, const char *index) {
+    char *path = path_of(o, index);
+    meta_pairs pairs = {NULL, 0, 0, NULL};
+    const char *fault;
+    const char *map = NULL;
+    char *text;
+    size_t size = 0;
+    size_t at;
+
+    const size_t len = read_text(path, &text, &size) ? find_map(text, size, &map) : 0;
+    const bool good = len > 0 && cli_meta_parse(&pairs, map, len, &fault, &at);
+    char last[256] = "";
+    for (size_t i = 0; good && i < pairs.count; i++) {
+        const sft_metadata_entry *e = &pairs.entries[i];
+        char name[256];
+        if (!is_plain(e->value, e->value_len)) {
+            continue;
+        }
+        memcpy(name, e->value, e->value_len);
+        name[e->value_len] = '\0';
+        if (strcmp(name, last) != 0 && is_own(o, name)) {
+            o->collides = o->collides || is_planned(o, name);
+            if (!is_planned(o, name)) {
+                add(o, name);
+            }
+        }
+        memcpy(last, name, e->value_len + 1);
+    }
+    cli_meta_reset(&pairs);
+    free(text);
+    free(path);
+    return good;
+}
+
+/* ---------------------------------------------------------------- what lies there */
+
+typedef struct listing {
+    char **names;
+    size_t count;
+} listing;
+
+static void on_entry(void *ctx, const char *name, bool is_folder) {
+    listing *l = ctx;
+    const bool journal = name[0] == '.' && ends_with(name, INDEX JOURNAL);
+
+    if (!is_folder &&
+        (journal || (name[0] != '.' && (ends_with(name, WEIGHTS) || ends_with(name, INDEX))))) {
+        l->names = cli_resize(l->names, l->count + 1, sizeof *l->names);
+        l->names[l->count++] = joined(name, "", "");
+    }
+}
+
+/* Is `name` what the planned files are called, with the other ending? */
+static bool is_ours(const cli_older *o, const char *name) {
+    const bool index = ends_with(name, INDEX);
+    const size_t stem = strlen(name) - (index ? sizeof INDEX : sizeof WEIGHTS) + 1;
+
+    for (size_t i = 0; i < o->planned_count; i++) {
+        const char *other = o->planned[i];
+        if (strlen(other) > stem && memcmp(other, name, stem) == 0 &&
+            strcmp(other + stem, index ? WEIGHTS : INDEX) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_listed(const cli_older *o, const char *name) {
+    for (size_t i = 0; i < o->count; i++) {
+        if (strcmp(o->files[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it the journal of an index that the output would meet? */
+static bool is_journal(const cli_older *o, const char *name) {
+    bool found = false;
+
+    if (name[0] == '.') {
+        char *index = joined(name + 1, "", "");
+        index[strlen(index) - (sizeof JOURNAL - 1)] = '\0';
+        found = o->whole || is_ours(o, index) || is_planned(o, index);
+        free(index);
+    }
+    return found;
+}
+
+/* First the indexes: *first is what readers would see instead of the new model. */
+static void take_indexes(cli_older *o, const listing *l, const char **first,
+                         const char **unproven) {
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        if (name[0] != '.' && ends_with(name, INDEX) && !is_planned(o, name) &&
+            (o->whole || is_ours(o, name))) {
+            *first = *first == NULL ? name : *first;
+            *unproven = is_own(o, name) ? *unproven : name;
+            add(o, name);
+        }
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        if (is_journal(o, name)) {
+            (void)take_named(o, name);
+            o->journal = o->journal == NULL && o->c->force ? joined(name, "", "") : o->journal;
+        } else if (ends_with(name, INDEX) && (is_listed(o, name) || is_planned(o, name)) &&
+                   !take_named(o, name) && !is_planned(o, name)) {
+            *unproven = name;
+        }
+    }
+}
+
+static void take_weights(cli_older *o, const listing *l, const char **first,
+                         const char **unproven) {
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        if (!ends_with(name, WEIGHTS) || name[0] == '.' || is_planned(o, name) ||
+            is_listed(o, name)) {
+            continue;
+        }
+        /* the single file, and something else is written */
+        if (is_ours(o, name) || (o->whole && strcmp(name, "model" WEIGHTS) == 0)) {
+            *first = *first == NULL ? name : *first;
+            *unproven = is_own(o, name) ? *unproven : name;
+            add(o, name);
+        } else if (o->whole && !plans_index(o)) { /* readers take all files that lie there */
+            *first = *first == NULL ? name : *first;
+            *unproven = name;
+        }
+    }
+}
+
+static bool refuse(const cli_older *o, const char *first, const char *unproven) {
+    const char *name = o->c->force ? unproven : first;
+    const int before = o->c->status;
+    char text[512];
+    sft_error err;
+
+    (void)sft_escape(text, sizeof text, name, strlen(name));
+    (void)sft_error_set(
+        &err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
+        "%.200s of another model lies there, and readers would take it for this one's: %s", text,
+        o->c->force ? "nothing proves that it may be removed"
+                    : "--force replaces an older model that its index proves");
+    cli_fail_plainly(o->c, o->folder, &err);
+    o->c->status = before > CLI_NO ? before : CLI_NO;
+    return false;
+}
+
+bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
+                    size_t count, bool whole) {
+    listing l = {NULL, 0};
+    const char *first = NULL;
+    const char *unproven = NULL;
+    bool good = true;
+
+    memset(o, 0, sizeof *o);
+    o->c = c;
+    o->folder = folder;
+    o->planned = planned;
+    o->planned_count = count;
+    o->whole = whole;
+    if (cli_sys_kind(folder) != CLI_KIND_FOLDER || cli_sys_list(folder, on_entry, &l) != 0) {
+        return true;
+    }
+    take_indexes(o, &l, &first, &unproven);
+    take_weights(o, &l, &first, &unproven);
+    if (first != NULL && (!c->force || unproven != NULL)) {
+        good = refuse(o, first, unproven);
+    }
+    for (size_t i = 0; i < l.count; i++) {
+        free(l.names[i]);
+    }
+    free(l.names);
+    return good;
+}
+
+bool cli_older_none(const char *folder) {
+    listing l = {NULL, 0};
+
+    if (cli_sys_kind(folder) == CLI_KIND_FOLDER) {
+        (void)cli_sys_list(folder, on_entry, &l);
+    }
+    for (size_t i = 0; i < l.count; i++) {
+        free(l.names[i]);
+    }
+    free(l.names);
+    return l.count == 0;
+}
+
+bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) {
+    const bool whole = cli_sys_kind(path) == CLI_KIND_FOLDER;
+    const char *slash = strrchr(path, '/');
+    const char *base = whole ? "model" WEIGHTS : slash != NULL ? slash + 1 : path;
+    char *folder = joined(whole           ? path
+                          : slash != NULL ? path
+                                          : ".",
+                          slash == path && !whole ? "/" : "", "");
+    const size_t count = files > 1 ? (size_t)files + 1 : 1;
+    char **names = cli_alloc(count, sizeof *names);
+    char *stem = joined(base, "", "");
+
+    if (!whole && slash != NULL) {
+        folder[slash == path ? 1 : (size_t)(slash - path)] = '\0';
+    }
+    if (ends_with(stem, WEIGHTS)) {
+        stem[strlen(stem) - (sizeof WEIGHTS - 1)] = '\0';
+    }
+    for (size_t i = 0; i + 1 < count; i++) {
+        char number[64];
+        (void)snprintf(number, sizeof number, "-%05llu-of-%05llu" WEIGHTS,
+                       (unsigned long long)i + 1, (unsigned long long)files);
+        names[i] = joined(stem, number, "");
+    }
+    names[count - 1] = files > 1 ? joined(stem, INDEX, "") : joined(base, "", "");
+    free(stem);
+    const bool good = cli_older_find(o, c, folder, (const char *const *)names, count, whole);
+    o->owned_folder = folder;
+    o->owned_names = names;
+    return good;
+}
+
+/* ---------------------------------------------------------------- replacing */
+
+/* The index that is there: the first that is to go, or the one that is replaced. */
+static const char *old_index(const cli_older *o) {
+    if (o->count > 0 && ends_with(o->files[0], INDEX)) {
+        return o->files[0];
+    }
+    for (size_t i = 0; i < o->planned_count; i++) {
+        if (ends_with(o->planned[i], INDEX)) {
+            return o->planned[i];
+        }
+    }
+    return NULL;
+}
+
+static bool copy_index(cli_older *o, const char *index, const char *journal) {
+    char *from = path_of(o, index);
+    char *to = path_of(o, journal);
+    char *text;
+    size_t size = 0;
+    cli_sys_file file;
+    char why[160];
+    int error = 0;
+
+    const bool there = cli_sys_kind(from) == CLI_KIND_FILE && read_text(from, &text, &size);
+    if (there) {
+        error = cli_sys_create(&file, to);
+        error = error == 0 ? cli_sys_write(file.fd, text, size) : error;
+        if (error == 0) {
+            error = cli_sys_commit(&file, true);
+            o->journal = error == 0 ? joined(journal, "", "") : NULL;
+        }
+        free(text);
+    }
+    if (error != 0) {
+        sft_error err;
+        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+                            cli_sys_text(error, why, sizeof why));
+        cli_fail_plainly(o->c, to, &err);
+    }
+    free(from);
+    free(to);
+    return error == 0;
+}
+
+static void remove_file(const cli_older *o, const char *name) {
+    char *path = path_of(o, name);
+
+    if (remove(path) != 0 && cli_sys_kind(path) != CLI_KIND_NONE) {
+        cli_warn(o->c, path, "is of the older model, and cannot be removed");
+        cli_answer(o->c, CLI_SYSTEM);
+    }
+    free(path);
+}
+
+/* Digests that were recorded beside a file go with it. A link stays, what it leads to is not ours.
+ */
+static void remove_digests(const cli_older *o, const char *name) {
+    char *digests = joined(name, DIGESTS, "");
+    char *path = path_of(o, digests);
+
+    if (ends_with(name, WEIGHTS) && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path)) {
+        remove_file(o, digests);
+    }
+    free(path);
+    free(digests);
+}
+
+bool cli_older_begin(cli_older *o, bool early) {
+    const char *index = old_index(o);
+
+    if (!o->c->force || o->c->out.mute || (o->count == 0 && !o->collides)) {
+        return true;
+    }
+    if (o->journal == NULL && index != NULL) {
+        char *journal = joined(".", index, JOURNAL);
+        const bool good = copy_index(o, index, journal);
+        free(journal);
+        if (!good) {
+            return false;
+        }
+    }
+    if (early && o->collides && index != NULL) {
+        remove_file(o, index);
+    }
+    return true;
+}
+
+void cli_older_end(cli_older *o, bool done) {
+    const char *index = old_index(o);
+    const bool ours = o->c->force && !o->c->out.mute;
+    char *path = index != NULL ? path_of(o, index) : NULL;
+
+    for (size_t i = 0; done && ours && i < o->count; i++) {
+        remove_file(o, o->files[i]);
+        remove_digests(o, o->files[i]);
+    }
+    for (size_t i = 0; done && !o->c->out.mute && i < o->planned_count; i++) {
+        remove_digests(o, o->planned[i]); /* of other bytes; the new file carries its own inside */
+    }
+    if (done && ours && o->count > 0) {
+        cli_note(o->c, o->folder, "%llu %s of the older model removed",
+                 (unsigned long long)o->count, o->count == 1 ? "file" : "files");
+    }
+    if (o->journal != NULL && (done || (path != NULL && cli_sys_kind(path) == CLI_KIND_FILE))) {
+        remove_file(o, o->journal);
+    }
+    for (size_t i = 0; i < o->count; i++) {
+        free(o->files[i]);
+    }
+    for (size_t i = 0; o->owned_names != NULL && i < o->planned_count; i++) {
+        free(o->owned_names[i]);
+    }
+    free(o->owned_names);
+    free(o->owned_folder);
+    free(o->files);
+    free(o->journal);
+    free(path);
+    memset(o, 0, sizeof *o);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/older.h - a directory that a model is written into: which model lies there already, and which
+ * files are its. The one home of this question, for split, join, convert, fetch and cp. Read cmd.h
+ * first.
+ */
+#ifndef SFT_CLI_OLDER_H
+#define SFT_CLI_OLDER_H
+
+#include "cmd.h"
+
+typedef struct cli_older {
+    cli *c;
+    const char *folder;
+    const char *const *planned; /* names in it that will be written */
+    size_t planned_count;
+    bool whole;   /* the output is the directory, which readers read as one model; else one file of
+                     many */
+    char **files; /* of the older model, not planned: to be removed. Indexes first */
+    size_t count;
+    char *owned_folder;
+    char **owned_names;
+    char *journal; /* copy of its index while it is replaced */
+    bool collides; /* a planned file replaces one that the older index names */
+} cli_older;
+
+/* Readers would take files that lie there for the new model's, or see the old one still: refused
+ * (exit 1, with what is there) without --force; with it, if nothing proves that they belong to one
+ * older model. What does: an index names them, or they are its single file. False: reported. */
+bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
+                    size_t count, bool whole);
+/* Lies there no weight file and no index at all? */
+bool cli_older_none(const char *folder);
+/* The same for `files` files that are called after `path`: the name of one file, or of a directory,
+ * which gets model.safetensors or its shards. */
+bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files);
+/* Before anything is replaced: leaves a journal, .NAME.sft-older, so that the same command finds
+ * what to remove after a kill. early: files appear one by one before the index does, so where names
+ * collide the old index goes first: nothing reads a mixture. False: reported. */
+bool cli_older_begin(cli_older *o, bool early);
+/* done: the new model is in place: removes the older one's files, its index first, with the digests
+ * that are recorded beside them and beside what was replaced; the journal last. Else only the
+ * journal goes, if the old index is still there. */
+void cli_older_end(cli_older *o, bool done);
+
+#endif

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""older.py --tool TOOL [--kills N] - writers into a directory that holds another model.
+
+The oracle is a reader of directories in Python: an index, or all files. Every command is tried over every kind of
+older model. Without -f: refused, and not a byte changes. With -f: the reader sees the new model, the older model's
+files are gone, files of nobody are left. Then split and convert are killed at random moments under -f: the reader
+sees the old model, the new one, or no index; the same command finishes.
+"""
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOL = None
+FAULTS = []
+CHECKS = 0
+
+
+def weights(tensors):
+    header, body = {}, b""
+    for name, value in tensors.items():
+        header[name] = {"dtype": "U8", "shape": [len(value)], "data_offsets": [len(body), len(body) + len(value)]}
+        body += value
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def read_weights(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+            for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+
+
+def read_directory(path):
+    """As loaders do. A string: what they would stumble over."""
+    names = sorted(n for n in os.listdir(path) if not n.startswith("."))
+    indexes = [n for n in names if n.endswith(".safetensors.index.json")]
+    files = [n for n in names if n.endswith(".safetensors")]
+    if len(indexes) > 1:
+        return "two indexes"
+    if indexes:
+        with open(os.path.join(path, indexes[0])) as f:
+            table = json.load(f)["weight_map"]
+        found = {}
+        for name, file in table.items():
+            try:
+                found[name] = read_weights(os.path.join(path, file))[name]
+            except (OSError, KeyError) as e:
+                return "half: %r" % e
+        return found
+    if not files:
+        return None
+    found = {}
+    for n in files:
+        for k, v in read_weights(os.path.join(path, n)).items():
+            if k in found:
+                return "twice: " + k
+            found[k] = v
+    return found
+
+
+def put(path, data):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+
+
+def shards(folder, tensors, count, stem="model"):
+    names = sorted(tensors)
+    table = {}
+    for i in range(count):
+        file = "%s-%05d-of-%05d.safetensors" % (stem, i + 1, count)
+        part = {n: tensors[n] for n in names[i::count]}
+        put(os.path.join(folder, file), weights(part))
+        put(os.path.join(folder, file + ".digests.json"), "{}")
+        table.update({n: file for n in part})
+    put(os.path.join(folder, stem + ".safetensors.index.json"),
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": table}, indent=2))
+
+
+OLD = {"t%d" % i: bytes([i]) * 64 for i in range(6)}
+NEW = {"t%d" % i: bytes([100 + i]) * 64 for i in range(6)}
+
+
+def make_old(kind, folder):
+    os.makedirs(folder)
+    put(os.path.join(folder, "README.md"), "mine")
+    put(os.path.join(folder, "notes", "x.safetensors"), weights({"z": b"1"}))
+    if kind.startswith("shards"):
+        shards(folder, OLD, int(kind[6:]))
+    elif kind == "diffusion":
+        shards(folder, OLD, 2, "diffusion_pytorch_model")
+    elif kind == "single":
+        put(os.path.join(folder, "model.safetensors"), weights(OLD))
+        put(os.path.join(folder, "model.safetensors.digests.json"), "{}")
+
+
+def commands(source, folder):
+    """name, arguments, kinds of older models that are in its way, is -f enough"""
+    one = os.path.join(folder, "model.safetensors")
+    return [
+        ("split-many", ["split", source, "-o", folder, "--max-shard-size", "150"], True),
+        ("split-one", ["split", source, "-o", folder], True),
+        ("cp", ["cp", source, one], False),
+        ("join", ["join", source, "-o", one], False),
+        ("convert-many", ["convert", source, "-o", one, "--max-shard-size", "150"], False),
+        ("convert-one", ["convert", source, "-o", one], False),
+    ]
+
+
+def run(args):
+    return subprocess.run([TOOL] + args, capture_output=True, text=True, errors="replace")
+
+
+def snapshot(folder):
+    found = {}
+    for root, _, files in os.walk(folder):
+        for f in files:
+            path = os.path.join(root, f)
+            with open(path, "rb") as h:
+                found[os.path.relpath(path, folder)] = hashlib.sha256(h.read()).hexdigest()
+    return found
+
+
+def check(good, *what):
+    global CHECKS
+    CHECKS += 1
+    if not good:
+        FAULTS.append(" ".join(str(w) for w in what))
+        print("FAULT", *what)
+
+
+def table(base, source):
+    for kind in ("shards2", "shards3", "shards4", "diffusion", "single"):
+        for name, args, whole in commands(source, os.path.join(base, "d")):
+            folder = os.path.join(base, "d")
+            make_old(kind, folder)
+            before = snapshot(folder)
+            if kind == "diffusion" and not whole:
+                shutil.rmtree(folder)  # a model beside another one: both are read by their names
+                continue
+            p = run(args)
+            check(p.returncode in (1, 3) and p.stderr.strip() and snapshot(folder) == before, name, kind, "without -f:",
+                  p.returncode, p.stderr)
+            same = (kind.startswith("shards") and name.endswith("many")) or \
+                (kind == "single" and not name.endswith("many"))
+            check(p.returncode == 1 or same, name, kind, "without -f: exit", p.returncode, p.stderr)
+            p = run(args + ["-f"])
+            check(p.returncode == 0, name, kind, "with -f:", p.returncode, p.stderr)
+            check(read_directory(folder) == NEW, name, kind, "reads", read_directory(folder))
+            after = snapshot(folder)
+            written = {n for n in after if after[n] != before.get(n)}
+            left = set(after) - written - {"README.md", os.path.join("notes", "x.safetensors")}
+            check(not left, name, kind, "left behind:", left)
+            check(os.path.join("notes", "x.safetensors") in after, name, kind, "took what is not its")
+            shutil.rmtree(folder)
+
+
+def unproven(base, source):
+    """What no index names, what lies elsewhere, what is read, links: stays."""
+    folder = os.path.join(base, "d")
+    make_old("shards2", folder)
+    put(os.path.join(folder, "other.safetensors"), weights({"z": b"1"}))
+    before = snapshot(folder)
+    p = run(["split", source, "-o", folder, "-f"])
+    check(p.returncode == 1 and snapshot(folder) == before, "stranger:", p.returncode, p.stderr)
+    shutil.rmtree(folder)
+
+    victim = os.path.join(base, "victim.safetensors")
+    put(victim, weights({"v": b"1"}))
+    for entry in ("../victim.safetensors", victim, "link.safetensors", "README.md", "notes/x.safetensors"):
+        make_old("shards2", folder)
+        os.symlink(victim, os.path.join(folder, "link.safetensors"))
+        index = os.path.join(folder, "model.safetensors.index.json")
+        with open(index) as f:
+            text = json.load(f)
+        text["weight_map"]["evil"] = entry
+        put(index, json.dumps(text))
+        run(["cp", source, os.path.join(folder, "model.safetensors"), "-f"])
+        check(os.path.exists(victim) and os.path.exists(os.path.join(folder, "README.md")) and
+              os.path.exists(os.path.join(folder, "notes", "x.safetensors")) and
+              os.path.islink(os.path.join(folder, "link.safetensors")), "index names", entry)
+        shutil.rmtree(folder)
+
+    make_old("shards2", folder)
+    part = os.path.join(folder, "model-00001-of-00002.safetensors")
+    before = snapshot(folder)
+    run(["cp", part, os.path.join(folder, "model.safetensors"), "-f"])
+    check(os.path.exists(part) and snapshot(folder)[os.path.basename(part)] == before[os.path.basename(part)],
+          "the source is removed")
+    shutil.rmtree(folder)
+    make_old("shards2", folder)
+    put(os.path.join(folder, "model.safetensors.index.json"), "{broken")
+    before = snapshot(folder)
+    p = run(["split", source, "-o", folder, "-f"])
+    check(p.returncode == 1 and snapshot(folder) == before, "broken index:", p.returncode, p.stderr)
+    shutil.rmtree(folder)
+
+
+def kills(base, count):
+    rng = random.Random(7)
+    source = os.path.join(base, "big.safetensors")
+    old = {"t%d" % i: bytes([i]) * 300000 for i in range(8)}
+    new = {"t%d" % i: bytes([100 + i]) * 300000 for i in range(8)}
+    put(source, weights(new))
+    seen = {}
+    for i in range(count):
+        folder = os.path.join(base, "k")
+        os.makedirs(folder)
+        kind = rng.choice(["shards4", "shards3", "single"])
+        if kind == "single":
+            put(os.path.join(folder, "model.safetensors"), weights(old))
+        else:
+            shards(folder, old, int(kind[6:]))
+        name, args, _ = rng.choice(commands(source, folder))
+        args = [a if a != "150" else "600000" for a in args] + ["-f"]
+        p = subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.random() * 0.06)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        found = read_directory(folder)
+        index = any(n.endswith(".index.json") and n[0] != "." for n in os.listdir(folder))
+        state = "old" if found == old else "new" if found == new else "no index" if not index else "WRONG"
+        seen[state] = seen.get(state, 0) + 1
+        check(state != "WRONG", "killed", name, kind, str(found)[:200])
+        p = run(args)
+        check(p.returncode == 0 and read_directory(folder) == new, "again", name, kind, state, p.returncode, p.stderr)
+        left = [n for n in os.listdir(folder) if n.endswith(".sft-older")]
+        check(not left, "again", name, kind, "left", left)
+        shutil.rmtree(folder)
+    print("killed:", seen)
+
+
+def main():
+    global TOOL
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--kills", type=int, default=40)
+    args = parser.parse_args()
+    TOOL = os.path.abspath(args.tool)
+    with tempfile.TemporaryDirectory() as base:
+        source = os.path.join(base, "source.safetensors")
+        put(source, weights(NEW))
+        table(base, source)
+        unproven(base, source)
+        kills(base, args.kills)
+    print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
+    return 1 if FAULTS else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
