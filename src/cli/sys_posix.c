@@ -288,13 +288,16 @@ int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
 
 static int open_temp(cli_sys_file *f, const char *path) {
     const size_t size = strlen(path) + 40;
+    const char *slash = strrchr(path, '/');
+    const int before = slash != NULL ? (int)(slash - path) + 1 : 0;
 
     f->temp = malloc(size);
     if (f->temp == NULL) {
         return ENOMEM;
     }
     for (unsigned tries = 0; tries < 100; tries++) {
-        (void)snprintf(f->temp, size, "%s.tmp%lx-%u", path, (unsigned long)getpid(), tries);
+        (void)snprintf(f->temp, size, "%.*s.%.200s.tmp%lx-%u", before, path, path + before,
+                       (unsigned long)getpid(), tries);
         f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd >= 0) {
             return 0;

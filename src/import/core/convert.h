@@ -84,6 +84,13 @@ void sft__index_begin(sft__buf *b);
 void sft__index_add(sft__buf *b, const char *name, size_t name_len, const char *file);
 void sft__index_end(sft__buf *b, uint64_t total_bytes);
 
+/* publish_posix.c: parts of it that output_posix.c is made of, too. A hidden name beside `path`;
+ * that file to its place (not replace: SFT_E_EXISTS if there is one, which file systems without
+ * hard links look for first), its name may be left; the directory of `path` to the disk
+ * (SFT_E_DURABILITY). */
+sft_status sft__temp_name(char *temp, size_t room, const char *path, sft_error *err);
+sft_status sft__put_in_place(const char *temp, const char *path, bool replace, sft_error *err);
+sft_status sft__flush_folder(const char *path, sft_error *err);
 /* publish_*.c: do both paths lead to one file that is there? */
 bool sft__same_file(const char *a, const char *b);
 /* publish_*.c: a small file that appears whole or not at all. replace: one that exists. */

@@ -5,7 +5,7 @@
  * or linked. Read first: export.h.
  */
 #ifndef _WIN32
-#include "base/strmap.h"
+#include "import/core/convert.h"
 #include "import/write/export.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -45,10 +45,7 @@ static sft_status find_place(sft__output *o, const char *path, sft_error *err) {
 }
 
 static sft_status make_file(sft__output *o, uint64_t size, sft_error *err) {
-    uint64_t key[2];
-
-    sft__random_key(key);
-    (void)snprintf(o->temp, sizeof o->temp, "%s.%08x.tmp", o->path, (unsigned)key[0]);
+    SFT_TRY(sft__temp_name(o->temp, sizeof o->temp, o->path, err));
     o->fd = open(o->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (o->fd < 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot create %.200s", o->temp);
@@ -113,22 +110,6 @@ sft_status sft__output_write(sft__output *o, uint64_t offset, const void *data, 
     return SFT_OK;
 }
 
-/* The name itself must survive a crash, too. */
-static bool flush_folder(const sft__output *o) {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(o->path, '/');
-    const size_t len = slash != NULL ? (size_t)(slash - o->path) + 1 : 0;
-
-    memcpy(folder, o->path, len);
-    memcpy(folder + len, ".", len < sizeof folder - 2 ? 2 : 0);
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool good = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return good;
-}
-
 sft_status sft__output_commit(sft__output *o, bool durable, sft_error *err) {
     struct stat old;
     const int fd = o->fd;
@@ -143,16 +124,10 @@ sft_status sft__output_commit(sft__output *o, bool durable, sft_error *err) {
     if (close(fd) != 0) {
         return sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno, "cannot close %.200s", o->temp);
     }
-    if (o->replace ? rename(o->temp, o->path) != 0 : link(o->temp, o->path) != 0) {
-        return sft__fail_sys(err, errno == EEXIST ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED, errno,
-                             "cannot put %.200s in place", o->path);
-    }
-    o->named = !o->replace;
-    if (durable && !flush_folder(o)) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, errno, "cannot flush the folder of %.200s",
-                             o->path);
-    }
-    return SFT_OK;
+    SFT_TRY(sft__put_in_place(o->temp, o->path, o->replace, err));
+    (void)unlink(o->temp); /* the second name, if there is one */
+    o->named = false;
+    return durable ? sft__flush_folder(o->path, err) : SFT_OK;
 }
 
 void sft__output_free(sft__output *o) {
