@@ -463,7 +463,7 @@ def datasets():
     case("hdf5 data: 2 datasets, the same bytes", root(lambda at: header(link("v", at["v"]), link("w", at["w"])),
          ("v", lambda at: dataset(contiguous(at["d"]))), ("w", lambda at: dataset(contiguous(at["d"] + 4, 12), shape=(3,))),
          ("d", DATA)), U, "share bytes")
-    bad("layout of version 5", dataset((8, b"\5\1" + q(0, 16))), "version 5")
+    bad("layout of version 6", dataset((8, b"\6\1" + q(0, 16))), "version 6")
     bad("layout 9", dataset((8, b"\3\x09")), "layout that is not known", H)
     bad("layout cut short", dataset((8, b"\3")), "+", ANY)
     bad("virtual", dataset((8, b"\4\3" + q(0) + bytes(4))), "a virtual dataset", D)
