@@ -55,7 +55,7 @@ static void judge(onnx *o, uint64_t at, const char *domain, const char *op) {
                                         NULL};
     static const char *const python[] = {"PyOp",       "PythonOp", "PythonOpGrad",     "PyFunc",
                                          "PyCustomOp", "ATen",     "ExternalFunction", NULL};
-    o->g->nodes++;
+    o->g->nodes += op[0] != '\0';
     if (in_list(op, python)) {
         sft__graph_find(o->g, strncmp(op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
                         "onnx-operator", at, op, "an operator that runs code from elsewhere");
