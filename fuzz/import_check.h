@@ -163,7 +163,7 @@ static void check_scan(const uint8_t *data, size_t size, int strict) {
     uint32_t worst = SFT_SCAN_HARMLESS;
     for (size_t i = 0; i < sft_import_report_count(report); i++) {
         const sft_finding *f = sft_import_report_at(report, i);
-        broken |= f->kind == SFT_FINDING_BROKEN;
+        broken |= f->kind == SFT_FINDING_BROKEN && f->subject[0] == '\0'; /* not of a member */
         worst = f->verdict > worst ? f->verdict : worst;
         CHECK(f->message[0] != '\0' && f->count >= 1);
     }

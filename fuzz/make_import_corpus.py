@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
 import hostile_content  # noqa: E402
+import hostile_walk  # noqa: E402
 
 LONGEST = 1200
 ITEM, OBJECT = 496, 243  # bytes of the archives that fuzz_dcp.c makes
@@ -154,6 +155,13 @@ def main():
     order = [parts[n] for n in ("sys_info", "storages", "tensors", "pickle")]
     put("tar", "parts", b"\0" + b"".join(len(p).to_bytes(2, "little") for p in order[:3]) + b"".join(order))
     put("tar", "whole", b"\1" + good)
+    for make in (hostile_walk.floor, hostile_walk.streams, hostile_walk.names, hostile_walk.containers, hostile_walk.nested, hostile_walk.joblib):
+        make()
+    for i, (name, data, *_) in enumerate(hostile_walk.CASES):
+        if len(data) <= LONGEST:
+            put("scan", name, data)
+            if i % 4 == 0:
+                put("scan", name + " in a zip", b"\xff" + data)
 
 
 if __name__ == "__main__":

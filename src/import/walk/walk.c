@@ -23,13 +23,13 @@ static void add_start(walk *w, uint64_t at) {
 static void begin_pickle(walk *w) {
     w->stack.count = 0;
     w->marks.count = 0;
-    w->in.frame = 0;
     w->marked = false;
     w->reread = false;
     w->objects = false;
     w->number_count = 0;
     memset(&w->array, 0, sizeof w->array);
-    if ((w->ways & WALK_KEEP) == 0) {
+    if ((w->ways & WALK_KEEP) == 0) { /* what an Unpickler keeps: memo, and the rest of a frame */
+        w->in.frame = 0;
         w->text_count = 0;
         w->pool_len = 0;
         sft__walk_memo_clear(&w->memo);
@@ -94,6 +94,7 @@ static bool one_pickle(walk *w) {
 /* From one place on: until a pickle fails, or one begins where one has begun. */
 static void chain(walk *w, uint64_t from, bool first) {
     sft__walk_seek(&w->in, from);
+    w->in.frame = 0;
     for (uint32_t i = 0; walk_tell(&w->in) < w->in.end && w->in.status == SFT_OK; i++) {
         const uint64_t at = walk_tell(&w->in);
         if (sft__walk_table_find(&w->seen, at + 1) != NULL) {
@@ -112,6 +113,7 @@ static void chain(walk *w, uint64_t from, bool first) {
             w->complete_to = walk_tell(&w->in);
         }
         if (w->in.frame > walk_tell(&w->in)) {
+            w->wanted |= WALK_KEEP;
             add_start(w, w->in.frame);
         }
     }

@@ -210,33 +210,17 @@ static walk_step op_memoize(walk *w) {
 
 /* ---------------------------------------------------------------- names and calls */
 
-/* The lines of GLOBAL and INST. Python's own code takes empty ones, and those that the end of the
- * file cuts: without their last byte, for it takes that for the '\n'. */
-static bool names(walk *w, bool ascii, walk_value *found) {
-    char module[WALK_TEXT];
-    uint64_t all;
-    bool whole;
-    size_t len;
-    const uint8_t *text = sft__walk_line(&w->in, &len, &all, &whole);
+/* A line of GLOBAL or INST as Python's own code takes it, which takes empty ones, none, and those that the
+ * end of the file cuts: without their last byte, for it takes that for the '\n'. False: its bytes are no
+ * text. */
+static bool half_of_name(walk *w, bool ascii, char room[WALK_TEXT], walk_words *half, bool *whole) {
+    uint64_t all = 0;
+    size_t len = 0;
+    const uint8_t *text = sft__walk_line(&w->in, &len, &all, whole);
 
-    if (text == NULL) {
-        return false;
-    }
-    size_t module_len = whole || len == 0 ? len : len - 1;
-    if (!sft__walk_utf8(text, module_len, false, all > len)) {
-        return false;
-    }
-    module_len = module_len < sizeof module ? module_len : sizeof module;
-    for (size_t i = 0; i < module_len; i++) {
-        if (ascii && text[i] >= 0x80) {
-            return false;
-        }
-        module[i] = (char)text[i];
-    }
-    const bool more = whole;
-    text = more ? sft__walk_line(&w->in, &len, &all, &whole) : NULL;
-    len = text == NULL ? 0 : whole || len == 0 ? len : len - 1;
-    if (len != 0 && !sft__walk_utf8(text, len, false, all > len + 1)) {
+    len = text == NULL ? 0 : *whole || len == 0 ? len : len - 1;
+    *whole = *whole && text != NULL;
+    if (w->in.status != SFT_OK || (len != 0 && !sft__walk_utf8(text, len, false, all > len + 1))) {
         return false;
     }
     for (size_t i = 0; i < len && ascii; i++) {
@@ -244,13 +228,26 @@ static bool names(walk *w, bool ascii, walk_value *found) {
             return false;
         }
     }
-    if (w->in.status != SFT_OK) {
+    *half = (walk_words){room, len < WALK_TEXT ? len : WALK_TEXT};
+    if (len != 0) {
+        memcpy(room, text, half->len);
+    }
+    return true;
+}
+
+static bool names(walk *w, bool ascii, walk_value *found) {
+    char rooms[2][WALK_TEXT];
+    walk_words module;
+    walk_words name = {rooms[1], 0};
+    bool whole;
+    bool more = false;
+
+    if (!half_of_name(w, ascii, rooms[0], &module, &whole) ||
+        (whole && !half_of_name(w, ascii, rooms[1], &name, &more))) {
         return false;
     }
-    const walk_words m = {module, module_len};
-    const walk_words n = {len != 0 ? (const char *)text : "", len < WALK_TEXT ? len : WALK_TEXT};
-    *found = sft__walk_name(w, m, n);
-    return more && text != NULL && whole;
+    *found = sft__walk_name(w, module, name);
+    return more;
 }
 
 static walk_step op_global(walk *w) {
