@@ -361,11 +361,11 @@ def wrap(rng, stream):
     if k == 1:
         return "zlib", zlib.compress(stream)
     if k == 2:
-        return "bzip2", bz2.compress(stream)
+        return "bzip2", bz2.compress(stream, 1)
     if k == 3:
-        return "xz", lzma.compress(stream)
+        return "xz", lzma.compress(stream, preset=0)
     if k == 4:
-        return "lzma", lzma.compress(stream, format=lzma.FORMAT_ALONE)
+        return "lzma", lzma.compress(stream, format=lzma.FORMAT_ALONE, preset=0)
     if k == 5:
         with zipfile.ZipFile(out, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as z:
             z.writestr(rng.choice(["a/data.pkl", "readme.txt", "x.npy", "m/data/0", "b/c/d.bin"]), stream)
