@@ -422,12 +422,14 @@ sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool 
                              sft_error *err) {
     sft__content_state state = {.part = part, .err = err};
     sft__content c = {.job = job, .state = &state, .name = name_of(job, part)};
+    bool good = false;
 
     if ((part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0) {
         return SFT_OK;
     }
     c.at = part->base == SFT_NO_OFFSET ? SFT_NO_OFFSET : part->base + part->offset;
-    SFT_TRY(take_part(&c, positive, err));
+    SFT_TRY(take_part(&c, &good, err));
+    *positive = *positive || (good && !state.odd); /* whatever it is, its name may run it */
     return state.status;
 }
 
