@@ -29,5 +29,6 @@ try keep
 cmp layers.safetensors other
 safetensors cp layers.safetensors - > /dev/full
 echo "exit $?"
-safetensors cp layers.safetensors - | head -c 0
+{ while [ ! -e GONE ]; do sleep 0.01; done; safetensors cp layers.safetensors -; } | { exec <&-; : > GONE; }
+rm GONE
 ls

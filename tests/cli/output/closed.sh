@@ -5,7 +5,9 @@ try() {
   for way in closed gone full; do
     case $way in
       closed) safetensors "$@" >&- 2> ERR; status=$? ;;
-      gone) status=$( { { sleep 0.2; safetensors "$@" 2> ERR; echo $? >&3; } | true; } 3>&1 ) ;;
+      gone) rm -f GONE
+            status=$( { { while [ ! -e GONE ]; do sleep 0.01; done; safetensors "$@" 2> ERR; echo $? >&3; } |
+                        { exec <&-; : > GONE; }; } 3>&1 ) ;;
       full) [ -e /dev/full ] || continue; safetensors "$@" > /dev/full 2> ERR; status=$? ;;
     esac
     case "$status: $(cat ERR)" in
