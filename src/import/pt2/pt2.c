@@ -110,6 +110,10 @@ static sft_status read_raw(pt2 *k, const sft__zip_entry *list, const sft__pt2_en
     if (member == NULL) {
         return bad(err, SFT_E_HOLE, e, "the archive has no member with its bytes");
     }
+    if (e->pickled && k->job->scanning) {
+        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
+                         "pt2-pickled", member->data, "an object that loading it unpickles");
+    }
     if (e->pickled || !e->described) {
         return sft__import_opaque(k->job, e->name, e->name_len, member->data, err,
                                   "pt2-weight: an object that was pickled into %.200s",

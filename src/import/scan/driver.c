@@ -218,6 +218,20 @@ static void member_notes(scan *s, const task *t, const sft__member *m, const sft
     }
 }
 
+/* The weights of an exported program are raw bytes, unless one was pickled. */
+static uint32_t flags_of_weight(const task *t, const sft__member *m) {
+    const char *below = below_top(m->name);
+    uint8_t head[4] = {0};
+
+    if (!t->read || t->format != SFT_IMPORT_PT2 || m->method != 0 || m->size < sizeof head ||
+        (strncmp(below, "data/weights/weight_", 20) != 0 &&
+         strncmp(below, "data/constants/tensor_", 22) != 0) ||
+        sft_source_read(t->part.source, m->offset, head, sizeof head, NULL) != SFT_OK) {
+        return 0;
+    }
+    return sft__load_le32(head) != 0x04034b50u && head[0] != 0x80 ? SFT__SCAN_RAW : 0;
+}
+
 /* The next member of a container: a task for it above the container's own. */
 static sft_status next_member(scan *s, task *t, sft_error *err) {
     sft__member m;
@@ -245,7 +259,7 @@ static sft_status next_member(scan *s, task *t, sft_error *err) {
                                  .where = next.where,
                                  .base = t->part.base,
                                  .depth = t->part.depth + 1,
-                                 .flags = flags_of(t, m.name),
+                                 .flags = flags_of(t, m.name) | flags_of_weight(t, &m),
                                  .container = t->format};
     member_notes(s, t, &m, &next.part);
     sft_status status = push(s, t, err);
