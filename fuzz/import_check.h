@@ -173,7 +173,7 @@ static void check_scan(const uint8_t *data, size_t size, int strict) {
 }
 
 /* All three ways for one input in four, one of them for the others: which, the bytes say. */
-static void check_file(const uint8_t *data, size_t size) {
+static inline void check_file(const uint8_t *data, size_t size) {
     uint32_t hash = 2166136261u;
     int strict = 0;
     int opaque = 1;
