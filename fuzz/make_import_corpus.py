@@ -157,6 +157,7 @@ def main():
     put("tar", "whole", b"\1" + good)
     for make in (hostile_walk.floor, hostile_walk.streams, hostile_walk.names, hostile_walk.containers, hostile_walk.nested, hostile_walk.joblib):
         make()
+    put("scan", "opened", b"\xfe" + hostile.GOOD)
     for i, (name, data, *_) in enumerate(hostile_walk.CASES):
         if len(data) <= LONGEST:
             put("scan", name, data)

@@ -16,7 +16,7 @@ enum {
     DEPTH_MOST = 16,
     WHERE_MOST = 400,
     LIST_MOST = 4096,
-    WALK_FLOOR = 32 << 20,
+    WALK_FLOOR = 16 << 20,
     UNPACK_FLOOR = 160 << 20,
     KEEP_MOST = 24 << 20,
     SMALL = 256
@@ -589,7 +589,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     scan s = {.job = job, .keep_left = 2 * KEEP_MOST};
     task first = {.kind = TASK_PART, .part = {.source = source, .size = size, .where = ""}};
 
-    job->walk_left = WALK_FLOOR + (size < UINT64_MAX / 4 ? size : UINT64_MAX / 4);
+    job->walk_left = WALK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     s.unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     sft_status status = push(&s, &first, err);
     while (status == SFT_OK && s.count != 0) {
