@@ -159,7 +159,7 @@ def main():
         make()
     put("scan", "opened", b"\xfe" + hostile.GOOD)
     for i, (name, data, *_) in enumerate(hostile_walk.CASES):
-        if len(data) <= LONGEST:
+        if len(data) <= LONGEST and "bomb" not in name:
             put("scan", name, data)
             if i % 4 == 0:
                 put("scan", name + " in a zip", b"\xff" + data)
