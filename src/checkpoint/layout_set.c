@@ -49,6 +49,7 @@ void sft_layout_set_free(sft_layout_set *set) {
     sft_ms_layouts_free(set->ms);
     sft_ms_strategy_free(set->strategy);
     sft__strmap_reset(&set->map);
+    sft__strmap_reset(&set->mesh_map);
     sft__strmap_reset(&set->shape_map);
     sft__free(a, set->entries, set->room * sizeof *set->entries);
     sft__free(a, set->meshes, set->mesh_room * sizeof *set->meshes);

@@ -16,7 +16,7 @@
 #define SFT__LSET_DIMS 9u
 
 typedef struct sft__lset_mesh {
-    const char *name;
+    const char *name; /* name, len first: a sft__strmap can index these */
     size_t name_len;
     const char *const *axis_names; /* NUL-terminated */
     sft_mesh mesh;
@@ -73,6 +73,7 @@ struct sft_layout_set {
     sft__lset_mesh *meshes;
     size_t mesh_count;
     size_t mesh_room;
+    sft__strmap mesh_map; /* of an own form's, while it is read */
     sft__lset_entry *entries;
     size_t count;
     size_t room;

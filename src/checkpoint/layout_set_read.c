@@ -136,11 +136,9 @@ static sft_status find_mesh(const sft_layout_set *set, const sft__jnode *entry, 
     if (name != NULL && !is(name, SFT__J_STRING)) {
         return fault(name, "expected the name of a mesh", err);
     }
-    for (size_t i = 0; i < set->mesh_count; i++) {
-        if (set->meshes[i].name_len == len && memcmp(set->meshes[i].name, text, len) == 0) {
-            *index = i;
-            return SFT_OK;
-        }
+    *index = sft__strmap_find(&set->mesh_map, text, len);
+    if (*index != SFT__STRMAP_NONE) {
+        return SFT_OK;
     }
     return fault(name != NULL ? name : entry, "there is no such mesh", err);
 }
@@ -470,6 +468,13 @@ sft_status sft__lset_read_own(sft_layout_set *set, const sft__jnode *root, sft_e
         }
     }
     set->form = SFT_LAYOUT_FORM_OWN;
+    if (!sft__strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes, set->mesh_count,
+                          set->allocator)) {
+        return sft__fail_nomem(err, set->mesh_count * sizeof(uint64_t));
+    }
+    for (size_t i = 0; i < set->mesh_count; i++) { /* of equal names the first counts */
+        (void)sft__strmap_add(&set->mesh_map, i);
+    }
     for (const sft__jnode *m = tensors->first; m != NULL; m = m->next) {
         SFT_TRY(read_entry(set, m, err));
     }
