@@ -8,8 +8,11 @@
 #include "checkpoint/space.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sft/extend.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool sft__ck_is_folder(const char *path) {
     struct stat st;
@@ -49,15 +52,47 @@ sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_
     return status;
 }
 
-/* Both paths without their links: one must begin with the other. */
-static sft_status open_resolved(const char *folder, const char *file, const char *name,
+/* What lies at `below`, a path without links, part by part from the open folder on: no link is
+ * followed, so it is inside whatever happens meanwhile. `below` is cut at its slashes. */
+static bool look_below(const char *folder, char *below, struct stat *st) {
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (char *part = below; at >= 0;) {
+        char *const slash = strchr(part, '/');
+        if (slash == NULL) {
+            const bool good = fstatat(at, part, st, AT_SYMLINK_NOFOLLOW) == 0;
+            (void)close(at);
+            return good;
+        }
+        *slash = '\0';
+        const int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        (void)close(at);
+        at = next;
+        part = slash + 1;
+    }
+    return false;
+}
+
+/* Both paths without their links: one must begin with the other. That is known of names alone, so
+ * the file that was opened is compared with what lies inside. */
+static sft_status open_resolved(const char *folder, char *file, const char *name,
                                 const sft_allocator *allocator, sft_source **out, sft_error *err) {
     const size_t len = strlen(folder);
     const bool root = len == 1; /* "/" */
+    struct stat inside;
+    struct stat opened;
     if (strncmp(file, folder, len) != 0 || (!root && file[len] != '/')) {
         return sft__fail(err, SFT_E_PATH, "%s is a link out of its folder", name);
     }
-    return sft_source_open(out, file, SFT_ACCESS_READ, allocator, err);
+    SFT_TRY(sft_source_open(out, file, SFT_ACCESS_READ, allocator, err));
+    if (!look_below(folder, file + len + (root ? 0 : 1), &inside) ||
+        fstat(sft_source_descriptor(*out), &opened) != 0 || inside.st_dev != opened.st_dev ||
+        inside.st_ino != opened.st_ino) {
+        sft_source_close(*out);
+        *out = NULL;
+        return sft__fail(err, SFT_E_CHANGED, "%s was replaced while it was opened", name);
+    }
+    return SFT_OK;
 }
 
 sft_status sft__ck_open_below(const char *folder, const char *name, const sft_allocator *allocator,

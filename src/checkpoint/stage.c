@@ -130,7 +130,10 @@ sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *direct
                                                       hold folders: the last part counts */
         name = job->files[0].given.name;
         name += base_at(name);
-    } else {
+    }
+    sft__checkpoint_disk_fact target;
+    SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
+    if (*name == '\0' || !target.exists) { /* a directory that is not there appears with its files */
         SFT_TRY(find_folder(s, err));
         if (s->fresh) {
             return SFT_OK;

@@ -209,6 +209,18 @@ def unproven(base, source):
     shutil.rmtree(folder)
 
 
+def new_directory(base, source):
+    """A directory appears with its files, or not at all."""
+    folder = os.path.join(base, "fresh")
+    p = subprocess.run(["sh", "-c", "ulimit -f 0; exec \"$0\" split \"$1\" -o \"$2\"", TOOL, source, folder],
+                       capture_output=True, text=True)
+    check(p.returncode == 3 and not os.path.exists(folder), "failed split:", p.returncode, p.stderr)
+    p = run(["split", source, "-o", folder])
+    check(p.returncode == 0 and read_directory(folder) == NEW and os.listdir(folder) == ["model.safetensors"],
+          "split into a new directory:", p.returncode, p.stderr)
+    shutil.rmtree(folder)
+
+
 def kills(base, count):
     rng = random.Random(7)
     source = os.path.join(base, "big.safetensors")
@@ -247,7 +259,7 @@ def main():
     global TOOL
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
-    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--kills", type=int, default=30)
     args = parser.parse_args()
     TOOL = os.path.abspath(args.tool)
     with tempfile.TemporaryDirectory() as base:
@@ -255,6 +267,7 @@ def main():
         put(source, weights(NEW))
         table(base, source)
         unproven(base, source)
+        new_directory(base, source)
         kills(base, args.kills)
     print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
     return 1 if FAULTS else 0
