@@ -367,7 +367,9 @@ def folder_of_shards(tool, folder):
         run(tool, "check", out)
     big = {"t%d" % i: torch.randn(100) for i in range(10)}
     torch.save(big, folder / "b.pt")
-    if run(tool, "convert", folder / "b.pt", "-o", folder / "s.safetensors", "--max-shard-size", "1000", "-q"):
+    (folder / "shards").mkdir()
+    folder = folder / "shards"
+    if run(tool, "convert", folder.parent / "b.pt", "-o", folder / "s.safetensors", "--max-shard-size", "1000", "-q"):
         index = json.loads((folder / "s.safetensors.index.json").read_text())
         if len(set(index["weight_map"].values())) != 5 or index["metadata"]["total_size"] != 4000:
             fault("shards: %s" % index)
