@@ -116,10 +116,12 @@ def files_of_one_name() -> None:
         assert os.listdir("out") == []
     save("m.safetensors", [f"t{i}" for i in range(4)])
     size = ["--max-shard-size", "8", "--force"]
-    expect(0, "", "convert", "m.safetensors", "-o", "m.safetensors", *size)
-    shards = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"]
+    expect(1, "another model lies there", "convert", "m.safetensors", "-o", "m.safetensors", *size)
+    os.mkdir("shards")
+    expect(0, "", "convert", "m.safetensors", "-o", "shards/m.safetensors", *size)
+    shards = ["shards/m-00001-of-00002.safetensors", "shards/m-00002-of-00002.safetensors"]
     before = [load(path) for path in shards]
-    expect(3, "is read", "convert", *shards, "-o", "m.safetensors", *size)
+    expect(3, "is read", "convert", *shards, "-o", "shards/m.safetensors", *size)
     assert [load(path) for path in shards] == before
     expect(0, "", "convert", *shards, "-o", shards[0], "--force")
     assert len(load(shards[0])[0]) == 4
