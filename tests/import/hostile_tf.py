@@ -350,7 +350,10 @@ def check_case(tool, folder, item, faults, slow):
         faults.append("%s: %.1f seconds" % (name, seconds))
     if rows is not None:
         run = hostile.Run(tool, ["convert", "--verify", path, "-o", "out.safetensors"], folder)
-        if run.status != 0 or read(folder / "out.safetensors") != rows:
+        if not rows:
+            if run.status != 1 or b"there are no tensors" not in run.err:
+                faults.append("%s: nothing is to be converted: %s" % (name, run.err[:200]))
+        elif run.status != 0 or read(folder / "out.safetensors") != rows:
             faults.append("%s: converts to something else: %s" % (name, run.err[:200]))
         (folder / "out.safetensors").unlink(missing_ok=True)
     elif error is not None and load.status != 0:

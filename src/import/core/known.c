@@ -40,7 +40,7 @@ static const refused refusals[] = {
     REFUSED("BZh", 0, SFT_IMPORT_OTHER, "compressed with bzip2: unpack it first"),
     REFUSED("\xfd"
             "7zXZ",
-            0, SFT_IMPORT_OTHER, "compressed with xz: unpack it first"),
+            0, SFT_IMPORT_OTHER, "compressed with xz or lzma: unpack it first"),
     REFUSED("Rar!", 0, SFT_IMPORT_OTHER, "a RAR archive: unpack it first"),
     REFUSED("\x7f"
             "ELF",
