@@ -75,9 +75,9 @@ sft_status cli_team_agree(cli *c, sft_status status, sft_error *err) {
     for (uint32_t i = 0; i < size && result == SFT_OK; i++) {
         if (all[i].status != SFT_OK) {
             const sft_error *why = &all[i].err;
-            result = sft_error_set(err, (sft_status)all[i].status, why->sys, why->offset,
-                                   why->tensor, strlen(why->tensor), "rank %lu: %s",
-                                   (unsigned long)i, why->message);
+            result =
+                sft_error_set(err, (sft_status)all[i].status, why->sys, why->offset, why->tensor,
+                              strlen(why->tensor), "rank %lu: %s", (unsigned long)i, why->message);
         }
     }
     free(all);
@@ -112,31 +112,53 @@ static void meet(cli *c) {
     (void)!api->job_run_group(NULL, NULL, NULL, c->team->group, NULL, &why);
 }
 
-/* FNV-1a, each line without the name of the rank that says it: equal words are said once. */
-static uint64_t digest(const cli *c) {
+/* Words of a process: its lines; what is behind the last but one that there is room for is one. */
+enum { LINES = 8 };
+
+/* Where line `i` ends that begins at `at`. */
+static size_t line_end(const cli *c, size_t at, size_t i) {
+    const char *end = i + 1 < LINES ? memchr(c->said + at, '\n', c->said_size - at) : NULL;
+    return end != NULL ? (size_t)(end - c->said) + 1 : c->said_size;
+}
+
+/* FNV-1a of a line without the name of the rank that says it: equal lines are said once. */
+static uint64_t digest(const cli *c, size_t at, size_t end) {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     char name[32];
     bool named = false;
 
     cli_team_name(c, name, sizeof name);
     const size_t len = strlen(name);
-    for (size_t i = 0; i < c->said_size; i++) {
-        if (!named && len > 0 && c->said_size - i > len && memcmp(c->said + i, name, len) == 0) {
+    for (size_t i = at; i < end; i++) {
+        if (!named && len > 0 && end - i > len && memcmp(c->said + i, name, len) == 0) {
             named = true;
             i += len;
         }
         named = named && c->said[i] != '\n';
         h = (h ^ (uint8_t)c->said[i]) * UINT64_C(0x100000001b3);
     }
-    return c->said_size > 0 ? h : 0;
+    return h != 0 ? h : 1;
 }
 
 typedef struct last_word {
-    uint64_t said;
+    uint64_t said[LINES]; /* 0: no line */
     int64_t status;
 } last_word;
 
+/* Has a rank before this one said this line? */
+static bool known(const last_word *all, uint32_t rank, uint64_t line) {
+    for (uint32_t i = 0; i < rank; i++) {
+        for (size_t k = 0; k < LINES; k++) {
+            if (all[i].said[k] == line) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void cli_team_end(cli *c) {
+    last_word mine = {{0}, 0};
     sft_error err;
 
     if (c->team == NULL) {
@@ -144,20 +166,26 @@ void cli_team_end(cli *c) {
     }
     meet(c);
     const sft_group *g = c->team->group;
-    const last_word mine = {digest(c), c->status};
+    mine.status = c->status;
+    for (size_t at = 0, i = 0, end; at < c->said_size; at = end, i++) {
+        end = line_end(c, at, i);
+        mine.said[i] = digest(c, at, end);
+    }
     last_word *all = cli_alloc(g->size, sizeof *all);
-    bool known = false;
     if (g->size == 1) {
         all[0] = mine;
     } else if (g->allgather(g->ctx, &mine, sizeof mine, all, &err) != SFT_OK) {
-        all[0] = (last_word){0, CLI_SYSTEM};
+        memset(all, 0, g->size * sizeof *all);
+        all[0].status = CLI_SYSTEM;
     }
     for (uint32_t i = 0; i < g->size; i++) {
         cli_answer(c, (int)all[i].status);
-        known = known || (i < g->rank && all[i].said == mine.said);
     }
-    if (!known && g->rank > 0 && c->said_size > 0) {
-        (void)cli_sys_write(STDERR_FD, c->said, c->said_size);
+    for (size_t at = 0, i = 0, end; g->rank > 0 && at < c->said_size; at = end, i++) {
+        end = line_end(c, at, i);
+        if (!known(all, g->rank, mine.said[i])) {
+            (void)cli_sys_write(STDERR_FD, c->said + at, end - at);
+        }
     }
     free(all);
     free(c->said);
