@@ -9,7 +9,11 @@ torch, numpy and this package (safetensors_c).
 """
 import argparse
 import collections
+import json
+import math
 import os
+import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -147,6 +151,23 @@ def every_type(tool, folder):
         assert run(tool, "scan", back).stdout.count("harmless") == 1
 
 
+def texts_of_floats(tool, folder):
+    """The text of each float is Python's repr: the shortest, of two as near the even one."""
+    rng = random.Random(1)
+    floats = [-2000723712327223.25, 73091527877058.125, 5e-324, 2.0**-1022, 2.0**52, 1e23, 9007199254740993.0]
+    for bits in [rng.getrandbits(64) for _ in range(20000)] + [e << 52 for e in range(1, 2047)]:
+        floats.append(struct.unpack("<d", struct.pack("<Q", bits))[0])
+    floats = [x for x in floats + [rng.randrange(1 << 53, 1 << 55) / 8 for _ in range(2000)] if math.isfinite(x)]
+    p = os.path.join(folder, "floats.pt")
+    out = os.path.join(folder, "floats.safetensors")
+    torch.save({"a": torch.ones(2), "floats": floats}, p)
+    run(tool, "convert", p, "--tree", "-o", out)
+    with open(out, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    found = json.loads(header["__metadata__"]["sft.tree"])["tree"]["floats"]
+    assert [x["v"] for x in found] == [repr(x) for x in floats]
+
+
 def refusals(tool, folder):
     p = os.path.join(folder, "refused.pt")
     out = os.path.join(folder, "refused.safetensors")
@@ -200,7 +221,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     tool = os.path.abspath(parser.parse_args().tool)
-    for part in (optimizer, every_type, refusals, state_dicts):
+    for part in (optimizer, every_type, texts_of_floats, refusals, state_dicts):
         with tempfile.TemporaryDirectory() as folder:
             part(tool, folder)
     print("%d values compared" % COUNT)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/decimal.c - see decimal.h. Plain arithmetic on natural numbers of 2,048 bits: the largest
- * that occur are 40 digits times 10^350 and a double's 2^53 times 10^324, both below 2^1,400.
+ * import/core/decimal.c - see decimal.h. Plain arithmetic on natural numbers of 2,048 bits: the
+ * largest that occur are 40 digits times 10^350 and a double's 2^53 times 10^324, both below
+ * 2^1,400.
  */
 #include "import/core/decimal.h"
 
@@ -39,6 +40,15 @@ static void nat_mul10(nat *n, unsigned times) {
     }
     for (; times > 0; times--) {
         nat_mul(n, 10);
+    }
+}
+
+static void nat_mul5(nat *n, unsigned times) {
+    for (; times >= 13; times -= 13) {
+        nat_mul(n, 1220703125);
+    }
+    for (; times > 0; times--) {
+        nat_mul(n, 5);
     }
 }
 
@@ -127,11 +137,36 @@ typedef struct state {
     bool even;
 } state;
 
-static void state_init(state *t, uint64_t f, int e) {
+/* For values below 1, times 10^tens: 5^tens here and 2^tens less in s. The power is made once. */
+static void state_scale(state *t, uint64_t f, bool lowest, unsigned tens) {
+    nat high;
+
+    nat_set(&t->minus, 1);
+    nat_mul5(&t->minus, tens);
+    t->plus = t->minus;
+    nat_shift(&t->plus, lowest);
+    t->r = t->minus;
+    nat_mul(&t->r, (uint32_t)f);
+    if (f >> 32 != 0) {
+        high = t->minus;
+        nat_mul(&high, (uint32_t)(f >> 32));
+        nat_shift(&high, 32);
+        nat_add(&t->r, &high);
+    }
+    nat_shift(&t->r, 1 + (unsigned)lowest);
+}
+
+static void state_init(state *t, uint64_t f, int e, int k) {
     const bool lowest =
         f == UINT64_C(1) << 52 && e > -1074; /* the gap below is half of that above */
 
     t->even = (f & 1) == 0;
+    if (k < 0) { /* and so e below k, too */
+        nat_set(&t->s, 2);
+        nat_shift(&t->s, (unsigned)(k - e) + lowest);
+        state_scale(t, f, lowest, (unsigned)-k);
+        return;
+    }
     nat_set(&t->r, f);
     nat_set(&t->s, 2);
     nat_set(&t->plus, 1);
@@ -140,6 +175,7 @@ static void state_init(state *t, uint64_t f, int e) {
     nat_shift(&t->s, (e < 0 ? (unsigned)-e : 0) + lowest);
     nat_shift(&t->plus, (e > 0 ? (unsigned)e : 0) + lowest);
     nat_shift(&t->minus, e > 0 ? (unsigned)e : 0);
+    nat_mul10(&t->s, (unsigned)k);
 }
 
 static bool is_high(const state *t) {
@@ -164,7 +200,8 @@ static void state_digits(state *t, decimal_digits *d) {
         const bool low = t->even ? o <= 0 : o < 0;
         const bool high = is_high(t);
         if (low || high) {
-            if (high && (!low || nat_compare_sum(&t->r, &t->r, &t->s) >= 0)) {
+            const int half = nat_compare_sum(&t->r, &t->r, &t->s);
+            if (high && (!low || half > 0 || (half == 0 && digit % 2 != 0))) {
                 digit++; /* never 10: the digits are the shortest */
             }
             d->text[d->count++] = (char)('0' + digit);
@@ -185,18 +222,11 @@ static void shortest(double value, decimal_digits *d) {
     uint64_t f = bits & ((UINT64_C(1) << 52) - 1);
     const int e = exponent != 0 ? exponent - 1075 : -1074;
     f |= exponent != 0 ? UINT64_C(1) << 52 : 0;
-    state_init(&t, f, e);
     nat size;
     nat_set(&size, f);
     const double log10 = ((double)e + (double)nat_bits(&size) - 1) * 0.30102999566398114;
     int k = (int)(log10 + 400) - 400; /* rounded down: at most two below what is meant */
-    if (k >= 0) {
-        nat_mul10(&t.s, (unsigned)k);
-    } else {
-        nat_mul10(&t.r, (unsigned)-k);
-        nat_mul10(&t.plus, (unsigned)-k);
-        nat_mul10(&t.minus, (unsigned)-k);
-    }
+    state_init(&t, f, e, k);
     while (is_high(&t)) { /* the estimate is too small */
         nat_mul(&t.s, 10);
         k++;
