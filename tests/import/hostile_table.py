@@ -188,9 +188,13 @@ def cases():
             own.append(list_of_module)
     for name, data, _, _, args in hostile.CASES:
         yield name, {"case.pt": data}, "case.pt", args
-    for each in own:  # of TensorFlow: an index and its shards
-        for name, files, path, *_ in each:
-            yield "tf: " + name, files, path, ()
+    for each in own:  # of TensorFlow: an index and its shards; of the rooms' own lists
+        for name, files, *rest in each:
+            if isinstance(files, bytes): # one file: of that name, where the name decides how it is read
+                path = name if re.fullmatch(r"[\w./-]+\.\w+", name) else "case.bin"
+                yield name, {path: files}, path, ()
+            else:
+                yield "tf: " + name, files, rest[0], ()
 
 
 def makers():
@@ -328,7 +332,8 @@ def measure(tool, folder, item):
     for name in files:
         (folder / name).unlink()
     # A folder or a name that leads nowhere has no verdict.
-    verdict = json.loads(scan.out)["verdict"] if scan.out.startswith(b"{") else "refused"
+    verdicts = [json.loads(line)["verdict"] for line in scan.out.splitlines() if line.startswith(b"{")]
+    verdict = max(verdicts, key=("harmless", "unknown", "dangerous").index, default="refused")
     return verdict, load.err if load.status != 0 else "", scan, load
 
 
