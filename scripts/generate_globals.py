@@ -67,7 +67,9 @@ torch.utils.cpp_extension *
 torch.utils.collect_env *
 torch.utils.bottleneck. *
 torch.utils.benchmark. *
-torch.utils.data. *
+torch.utils.data.datapipes. *
+torch.utils.data.dataloader *
+torch.utils.data._utils. *
 torch.utils.tensorboard. *
 torch.utils.file_baton *
 torch.utils.hipify. *
@@ -437,6 +439,8 @@ def main():
                    "sft__root_module_count", roots)
     after += array('Outside the standard library: "module name", name * for all, module ending in . for all below.\n * In byte order.',
                    "sft__dangerous", "sft__dangerous_count", dangerous)
+    if any(len(entry.split()[0]) > 64 for entry in dangerous):
+        raise SystemExit("a module of more than 64 bytes: see LISTED_MOST in globals.c")
     print("%d modules (%d before), %d roots, %d other names" % (len(names), len(listed(before, "sft__std_modules")),
                                                                  len(roots), len(dangerous)))
     if args.check:

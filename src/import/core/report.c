@@ -119,6 +119,9 @@ static bool is_known(sft_import_report *report, const sft_finding *finding, size
     const size_t key_len = key_of(key, finding, cut);
 
     report->verdict = finding->verdict > report->verdict ? finding->verdict : report->verdict;
+    if (report->full && finding->kind == SFT_FINDING_GLOBAL) {
+        return true; /* a file may name millions: not even counted */
+    }
     const size_t old =
         report->room != 0 ? sft__strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
@@ -146,7 +149,18 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
         (void)sft__strmap_add(&report->map, report->count);
         report->count++;
     }
-    report->full = report->count >= FINDINGS_MAX || n->finding.message == NULL;
+    report->full = report->full || report->count >= FINDINGS_MAX || n->finding.message == NULL;
+    if (report->count == FINDINGS_MAX - 1 && !report->full) {
+        const sft_finding more = {
+            SFT_FINDING_BROKEN,
+            report->verdict,
+            "",
+            "too-many",
+            "more is found than is listed: what is behind counts for the verdict alone",
+            SFT_NO_OFFSET,
+            1};
+        sft__report_add(report, &more, 0);
+    }
 }
 
 static void find_list(sft__import *job, const sft_finding *like, size_t subject_len,
@@ -184,8 +198,8 @@ void sft__import_find(sft__import *job, uint32_t kind, uint32_t verdict, const c
 
 void sft__import_left(sft__import *job, const char *subject, size_t subject_len, uint64_t count,
                       const char *format, ...) {
-    const sft_finding like = {SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL,
-                              SFT_NO_OFFSET,        count};
+    const sft_finding like = {
+        SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL, SFT_NO_OFFSET, count};
     va_list args;
 
     va_start(args, format);

@@ -166,14 +166,15 @@ const char *const sft__dangerous[] = {
     "torch.storage _load_from_bytes", "torch.testing. *", "torch.utils._config_module *",
     "torch.utils._cpp_embed_headers *", "torch.utils._freeze *", "torch.utils._import_utils *",
     "torch.utils.benchmark. *", "torch.utils.bottleneck. *", "torch.utils.collect_env *",
-    "torch.utils.cpp_extension *", "torch.utils.data. *", "torch.utils.dlpack *",
-    "torch.utils.file_baton *", "torch.utils.hipify. *", "torch.utils.model_zoo *",
-    "torch.utils.serialization. *", "torch.utils.show_pickle *", "torch.utils.tensorboard. *",
-    "torchaudio.datasets. *", "torchvision.datasets. *", "tornado. *",
-    "transformers.dynamic_module_utils *", "transformers.pipelines. *", "transformers.utils.hub *",
-    "triton. *", "twisted. *", "urllib3. *", "uv. *", "virtualenv. *", "wandb *", "wandb. *",
-    "websockets. *", "werkzeug. *", "wheel. *", "win32api *", "win32com. *", "win32process *",
-    "wmi *", "yaml *", "yaml. *", "zenml. *", "zmq. *",
+    "torch.utils.cpp_extension *", "torch.utils.data._utils. *", "torch.utils.data.dataloader *",
+    "torch.utils.data.datapipes. *", "torch.utils.dlpack *", "torch.utils.file_baton *",
+    "torch.utils.hipify. *", "torch.utils.model_zoo *", "torch.utils.serialization. *",
+    "torch.utils.show_pickle *", "torch.utils.tensorboard. *", "torchaudio.datasets. *",
+    "torchvision.datasets. *", "tornado. *", "transformers.dynamic_module_utils *",
+    "transformers.pipelines. *", "transformers.utils.hub *", "triton. *", "twisted. *",
+    "urllib3. *", "uv. *", "virtualenv. *", "wandb *", "wandb. *", "websockets. *", "werkzeug. *",
+    "wheel. *", "win32api *", "win32com. *", "win32process *", "wmi *", "yaml *", "yaml. *",
+    "zenml. *", "zmq. *",
 };
 /* clang-format on */
 const size_t sft__dangerous_count = sizeof sft__dangerous / sizeof sft__dangerous[0];

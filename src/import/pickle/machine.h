@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle/machine.h - inside the pickle machine: its state, the helpers of all opcodes (machine.c),
- * the opcodes of plain data (pickle_data.c). Calls, names and the stream are in pickle.c. Read
- * first: pickle.h.
+ * import/pickle/machine.h - inside the pickle machine: its state, the helpers of all opcodes
+ * (machine.c), the opcodes of plain data (pickle_data.c). Calls, names and the stream are in
+ * pickle.c. Read first: pickle.h.
  */
 #ifndef SFT_IMPORT_MACHINE_H
 #define SFT_IMPORT_MACHINE_H
@@ -27,6 +27,8 @@ typedef struct sft__machine {
     uint64_t frame_end; /* 0: no frame */
     uint64_t opcode_at;
     uint64_t opcodes;
+    uint64_t most; /* opcodes of all pickles of the job */
+    bool odd[256]; /* opcodes that no pickler writes: said */
     int protocol;
     bool stopped;
 } sft__machine;

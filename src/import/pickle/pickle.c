@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle/pickle.c - see pickle.h: names and calls, the stream, and one function per opcode in a
- * table of 256. Opcodes that no pickler emits for data (INST, OBJ, POP, DUP, EXT, ...) are refused
- * when loading; a scan carries them out symbolically, so that what they hide is seen. Read first:
- * machine.h.
+ * import/pickle/pickle.c - see pickle.h: names and calls, the stream, and one function per opcode
+ * in a table of 256. Opcodes that no pickler emits for data (INST, OBJ, POP, DUP, EXT, ...) are
+ * refused when loading; a scan carries them out symbolically, so that what they hide is seen. Read
+ * first: machine.h.
  */
 #include "import/pickle/machine.h"
 
@@ -11,7 +11,7 @@ typedef sft_status (*op_fn)(sft__machine *m, sft_error *err);
 
 /* An opcode for so many bytes of the memory limit (48 million by default, in all pickles of a
  * file): what they make would not fit, and deflate makes billions of them out of nothing. */
-enum { OPCODE_BYTES = 4 };
+enum { OPCODE_BYTES = 4, SCAN_OPCODES = 12 << 20 };
 
 /* ---------------------------------------------------------------- names and calls */
 
@@ -184,7 +184,8 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
     n->known = c->type == SFT__PK_GLOBAL ? c->known : (uint16_t)SFT__G_UNKNOWN;
     const sft__pk_node *class = sft__pk_at(m->p, sft__pk_item(m->p, args, 0));
     if (m->p->joblib && class->type == SFT__PK_GLOBAL && class->known == SFT__G_JOBLIB_ARRAY) {
-        n->known = class->known; /* copyreg._reconstructor(class, object, None): protocols 0 and 1 */
+        n->known =
+            class->known; /* copyreg._reconstructor(class, object, None): protocols 0 and 1 */
     }
     n->a = callable;
     n->b = args;
@@ -465,15 +466,16 @@ static sft_status step(sft__machine *m, sft_error *err) {
     const uint8_t code = *b;
     const op_row *row = &ops[code];
     m->opcodes++;
-    if (++m->job->opcodes > m->job->options.memory_bytes / OPCODE_BYTES) {
+    if (++m->job->opcodes > m->most) {
         return sft__fail_at(err, SFT_E_LIMIT, m->opcode_at, "pickle-opcodes: more than %llu",
-                            (unsigned long long)(m->job->options.memory_bytes / OPCODE_BYTES));
+                            (unsigned long long)m->most);
     }
     if (row->fn == NULL) {
         return sft__fail_at(err, SFT_E_SCHEMA, m->opcode_at, "pickle-opcode: 0x%02x is no opcode",
                             (unsigned)code);
     }
-    if (row->odd) {
+    if (row->odd && !m->odd[code]) {
+        m->odd[code] = true; /* said once: a file may have millions */
         SFT_TRY(sft__import_trick(
             m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where, "pickle-opcode",
             m->opcode_at, err, "opcode 0x%02x, which no pickler writes into data", (unsigned)code));
@@ -530,6 +532,8 @@ sft_status sft__pickle_run(sft__pickle *p, uint64_t offset, uint64_t end, sft_er
     m.p = p;
     m.job = p->job;
     m.in = &p->in;
+    m.most = p->job->options.memory_bytes / OPCODE_BYTES;
+    m.most = p->job->scanning && m.most > SCAN_OPCODES ? SCAN_OPCODES : m.most;
     SFT_TRY(seek(p, offset, end, err));
     while (status == SFT_OK && !m.stopped) {
         status = step(&m, err);

@@ -17,6 +17,7 @@ enum {
     WHERE_MOST = 400,
     LIST_MOST = 4096,
     WALK_FLOOR = 16 << 20,
+    WALK_MOST = 32 << 20,
     UNPACK_FLOOR = 160 << 20,
     KEEP_MOST = 24 << 20,
     SMALL = 256
@@ -102,6 +103,7 @@ typedef struct looked {
     bool read;       /* its reader found it in order */
     bool chain;      /* of archives */
     bool refused;    /* no reader's, or one that says that it is something else */
+    bool long_pickle; /* of more opcodes than its reader follows in a scan */
     char sentence[400];
     uint64_t place;
 } looked;
@@ -151,6 +153,7 @@ static sft_status read_part(scan *s, const sft__scan_part *part, looked *l, sft_
     }
     l->read = status == SFT_OK;
     l->refused = status == SFT_E_FORMAT;
+    l->long_pickle = status == SFT_E_LIMIT && sub.format == SFT_IMPORT_PICKLE;
     l->format = l->refused && sub.format == SFT_IMPORT_TORCH_ZIP ? SFT_IMPORT_OTHER : sub.format;
     if (part->depth == 0) {
         sft__report_format(job->report, sub.format);
@@ -441,7 +444,7 @@ static void floor_note(scan *s, const sft__scan_part *part, const looked *l) {
 /* Whether the reader's failure counts: not where the walker has seen the whole of it as pickles, or
  * where its members have verdicts of their own. */
 static bool is_excused(const looked *l, bool complete, bool members) {
-    return (complete && l->refused) ||
+    return (complete && (l->refused || l->long_pickle)) ||
            (members && (l->refused || l->format == SFT_IMPORT_TORCH_TAR));
 }
 
@@ -589,7 +592,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     scan s = {.job = job, .keep_left = 2 * KEEP_MOST};
     task first = {.kind = TASK_PART, .part = {.source = source, .size = size, .where = ""}};
 
-    job->walk_left = WALK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
+    job->walk_left = WALK_FLOOR + (size < WALK_MOST / 4 ? 2 * size : WALK_MOST - WALK_FLOOR);
     s.unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     sft_status status = push(&s, &first, err);
     while (status == SFT_OK && s.count != 0) {

@@ -6,7 +6,13 @@
  */
 #include "import/walk/walk.h"
 
-enum { STARTS_MOST = 4096, SEEN_MOST = 1 << 18, NESTED_DEPTH = 32, OWNED_MOST = 4096 };
+enum {
+    STARTS_MOST = 4096,
+    SEEN_MOST = 1 << 18,
+    NESTED_DEPTH = 32,
+    OWNED_MOST = 4096,
+    PICKLE_COST = 4
+};
 
 /* ---------------------------------------------------------------- pickle after pickle */
 
@@ -101,6 +107,7 @@ static void chain(walk *w, uint64_t from, bool first) {
             return;
         }
         (void)sft__walk_table_put(&w->seen, w->job->allocator, at + 1, 1, SEEN_MOST);
+        walk_pay(w, PICKLE_COST);
         const bool ended = one_pickle(w);
         if (i > 0 && w->reread) {
             w->wanted |= WALK_KEEP;
@@ -206,7 +213,9 @@ static void walk_nested_ones(walk *w, owner *o, const sft__scan_part *outer) {
                                      outer->where,
                                      source == outer->source ? outer->base : SFT_NO_OFFSET,
                                      n.depth,
-                                     outer->flags | SFT__SCAN_NESTED, 0, outer->container};
+                                     outer->flags | SFT__SCAN_NESTED,
+                                     0,
+                                     outer->container};
         w->in.source = source;
         w->in.base = n.offset;
         w->in.len = 0;

@@ -218,10 +218,30 @@ typedef enum walk_step { WALK_GO = 0, WALK_STOP, WALK_FAIL } walk_step;
 
 /* ---------------------------------------------------------------- values, walk_values.c */
 
-bool sft__walk_push(walk *w, walk_value v);
-size_t sft__walk_floor(const walk *w);
-bool sft__walk_pop(walk *w, walk_value *v);
+bool sft__walk_push_more(walk *w, walk_value v); /* where there is no room yet */
+static inline bool sft__walk_push(walk *w, walk_value v) {
+    if (w->stack.count == w->stack.room) {
+        return sft__walk_push_more(w, v);
+    }
+    w->stack.at[w->stack.count++] = v;
+    return true;
+}
+static inline size_t sft__walk_floor(const walk *w) {
+    const size_t mark = w->marks.count != 0 ? w->marks.at[w->marks.count - 1] : 0;
+    return w->inner && mark < w->inner_base ? w->inner_base : mark;
+}
+static inline bool sft__walk_pop(walk *w, walk_value *v) {
+    if (w->stack.count <= sft__walk_floor(w)) {
+        return false;
+    }
+    *v = w->stack.at[--w->stack.count];
+    return true;
+}
 bool sft__walk_top(walk *w, walk_value **v);
+/* So much work is done; where there is no more of it, the walk is limited. */
+static inline void walk_pay(walk *w, uint64_t work) {
+    w->job->walk_left -= work < w->job->walk_left ? work : w->job->walk_left;
+}
 bool sft__walk_mark(walk *w, size_t *first); /* pops it */
 void sft__walk_memo_put(walk *w, uint64_t key, walk_value v);
 bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v);
@@ -270,10 +290,6 @@ void sft__walk_settle(walk *w, bool ended); /* the pickle has ended, or failed *
 /* Keeps a literal that could be a pickle for later. */
 void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
                     bool text);
-/* Does a run of opcodes from the first byte on, whatever the stack, come to one that looks up a
- * name?
- */
-bool sft__walk_skims(const uint8_t *bytes, size_t len);
 /* The same of one that was decoded (which is changed here). */
 void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len);
 

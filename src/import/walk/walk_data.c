@@ -218,6 +218,8 @@ walk_step sft__walk_op_float(walk *w) {
     return text != NULL && sft__walk_float(text, len) ? walk_push_kind(w, V_SCALAR, 0) : WALK_FAIL;
 }
 
+enum { DECODE_BYTES = 8 }; /* for the price of an opcode */
+
 /* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
 static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
                          size_t (*decode)(uint8_t *, const uint8_t *, size_t)) {
@@ -229,6 +231,7 @@ static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
         return WALK_FAIL;
     }
     const size_t n = decode(room, text, len);
+    walk_pay(w, len / DECODE_BYTES);
     if (n != SIZE_MAX) {
         v = sft__walk_string(w, room, n, cut);
         sft__walk_decoded(w, room, n);

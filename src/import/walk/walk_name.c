@@ -8,6 +8,9 @@
 #include "import/pickle/globals.h"
 #include "import/walk/walk.h"
 
+/* In opcodes: a name is looked up in three lists, and becomes a finding. */
+enum { NAME_COST = 24 };
+
 static void tell(walk *w, const walk_pending *f) {
     const char *where = w->part->where;
     const bool nested = (w->part->flags & SFT__SCAN_NESTED) != 0;
@@ -55,6 +58,7 @@ void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *r
                    const char *message) {
     walk_pending f = {SFT_FINDING_PICKLE, verdict, rule, message, place_of(w), strlen(subject), ""};
 
+    walk_pay(w, NAME_COST);
     f.len = f.len < sizeof f.subject ? f.len : sizeof f.subject - 1;
     memcpy(f.subject, subject, f.len);
     find(w, &f);
@@ -134,6 +138,7 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
     const uint32_t role = role_of(w, module, name);
 
     w->names++;
+    walk_pay(w, NAME_COST + (module.len + name.len) / 2);
     if (role == WALK_ROLE_WRAPPER) {
         w->wanted |= WALK_JOBLIB;
     }

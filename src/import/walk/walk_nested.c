@@ -11,6 +11,9 @@ enum {
     NESTED_MOST = 65536,
     DECODED_MOST = 16 << 20,
     SKIM_DEPTH = 32,
+    LOOK_BYTES = 16,  /* of a literal are looked at for the price of an opcode, */
+    CODE_BYTES = 6,   /* decoded, */
+    SKIMMED = 2,      /* opcodes skimmed */
     CODED_LEAST = 12, /* characters of base64 or hex that are looked at */
     /* what follows an opcode: so many bytes, or */
     NONE = 0,
@@ -23,57 +26,26 @@ enum {
     BAD = 255
 };
 
-static uint8_t operand_of(uint8_t op) {
-    static const char plain[] =
-        "(.012NQRabdelost})]\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x94\x97\x98";
-    static const char lines[] = "FILSVPgp";
+/* Of each opcode, 1 more than it is; 0: BAD. */
+static const uint8_t operands[256] = {
+    ['('] = 1 + NONE,  [')'] = 1 + NONE,  ['.'] = 1 + NONE,   ['0'] = 1 + NONE,  ['1'] = 1 + NONE,
+    ['2'] = 1 + NONE,  ['B'] = 1 + LEN4,  ['C'] = 1 + LEN1,   ['F'] = 1 + LINE,  ['G'] = 1 + 8,
+    ['I'] = 1 + LINE,  ['J'] = 1 + 4,     ['K'] = 1 + 1,      ['L'] = 1 + LINE,  ['M'] = 1 + 2,
+    ['N'] = 1 + NONE,  ['P'] = 1 + LINE,  ['Q'] = 1 + NONE,   ['R'] = 1 + NONE,  ['S'] = 1 + LINE,
+    ['T'] = 1 + LEN4,  ['U'] = 1 + LEN1,  ['V'] = 1 + LINE,   ['X'] = 1 + LEN4,  [']'] = 1 + NONE,
+    ['a'] = 1 + NONE,  ['b'] = 1 + NONE,  ['c'] = 1 + NAME,   ['d'] = 1 + NONE,  ['e'] = 1 + NONE,
+    ['g'] = 1 + LINE,  ['h'] = 1 + 1,     ['i'] = 1 + NAME,   ['j'] = 1 + 4,     ['l'] = 1 + NONE,
+    ['o'] = 1 + NONE,  ['p'] = 1 + LINE,  ['q'] = 1 + 1,      ['r'] = 1 + 4,     ['s'] = 1 + NONE,
+    ['t'] = 1 + NONE,  ['u'] = 1 + NONE,  ['}'] = 1 + NONE,   [0x80] = 1 + 1,    [0x81] = 1 + NONE,
+    [0x82] = 1 + 1,    [0x83] = 1 + 2,    [0x84] = 1 + 4,     [0x85] = 1 + NONE, [0x86] = 1 + NONE,
+    [0x87] = 1 + NONE, [0x88] = 1 + NONE, [0x89] = 1 + NONE,  [0x8a] = 1 + LEN1, [0x8b] = 1 + LEN4,
+    [0x8c] = 1 + LEN1, [0x8d] = 1 + LEN8, [0x8e] = 1 + LEN8,  [0x8f] = 1 + NONE, [0x90] = 1 + NONE,
+    [0x91] = 1 + NONE, [0x92] = 1 + NONE, [0x93] = 1 + STACK, [0x94] = 1 + NONE, [0x95] = 1 + 8,
+    [0x96] = 1 + LEN8, [0x97] = 1 + NONE, [0x98] = 1 + NONE,
+};
 
-    if (op != 0 && strchr(plain, op) != NULL) {
-        return NONE;
-    }
-    if (op != 0 && strchr(lines, op) != NULL) {
-        return LINE;
-    }
-    switch (op) {
-    case 'K':
-    case 'h':
-    case 'q':
-    case 0x80:
-    case 0x82:
-        return 1;
-    case 'M':
-    case 0x83:
-        return 2;
-    case 'J':
-    case 'j':
-    case 'r':
-    case 0x84:
-        return 4;
-    case 'G':
-    case 0x95:
-        return 8;
-    case 'U':
-    case 'C':
-    case 0x8a:
-    case 0x8c:
-        return LEN1;
-    case 'T':
-    case 'X':
-    case 'B':
-    case 0x8b:
-        return LEN4;
-    case 0x8d:
-    case 0x8e:
-    case 0x96:
-        return LEN8;
-    case 'c':
-    case 'i':
-        return NAME;
-    case 0x93:
-        return STACK;
-    default:
-        return BAD;
-    }
+static inline uint8_t operand_of(uint8_t op) {
+    return (uint8_t)(operands[op] - 1);
 }
 
 /* Bytes of a literal and its length, at most `left`; SIZE_MAX: it is cut short. */
@@ -98,12 +70,12 @@ static size_t operand_bytes(const uint8_t *bytes, size_t i, size_t end, uint8_t 
 }
 
 /* Literals within literals are run through, too: what is behind one goes on when that has ended. */
-bool sft__walk_skims(const uint8_t *bytes, size_t len) {
+static bool skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
     size_t ends[SKIM_DEPTH] = {len};
     size_t depth = 0;
     size_t texts = 0;
 
-    for (size_t i = 0; i < len;) {
+    for (size_t i = 0; i < len; ++*opcodes) {
         const size_t end = ends[depth];
         const uint8_t op = i < end ? bytes[i] : 0;
         const uint8_t how = operand_of(op);
@@ -133,6 +105,14 @@ bool sft__walk_skims(const uint8_t *bytes, size_t len) {
         }
     }
     return false;
+}
+
+static bool walk_skims(walk *w, const uint8_t *bytes, size_t len) {
+    uint64_t opcodes = 0;
+    const bool met = skims(bytes, len, &opcodes);
+
+    walk_pay(w, opcodes / SKIMMED);
+    return met;
 }
 
 static void keep(walk *w, uint8_t *decoded, uint64_t at, uint64_t size) {
@@ -213,7 +193,8 @@ static void keep_coded(walk *w, const uint8_t *text, size_t len) {
         }
         uint8_t *copy = sft__alloc(w->job->allocator, len);
         const size_t n = copy != NULL ? decode(copy, text, len, bits) : SIZE_MAX;
-        if (n != SIZE_MAX && n >= 4 && sft__walk_skims(copy, n)) {
+        walk_pay(w, len / CODE_BYTES);
+        if (n != SIZE_MAX && n >= 4 && walk_skims(w, copy, n)) {
             keep_decoded(w, copy, n);
         }
         sft__free(w->job->allocator, copy, len);
@@ -224,13 +205,14 @@ void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
     if (len < 4) {
         return;
     }
+    walk_pay(w, len / LOOK_BYTES);
     keep_coded(w, bytes, len);
-    if (sft__walk_skims(bytes, len)) {
+    if (walk_skims(w, bytes, len)) {
         keep_decoded(w, bytes, len);
     }
     if (memchr(bytes, 0xc2, len) != NULL || memchr(bytes, 0xc3, len) != NULL) {
         const size_t n = sft__walk_latin1(bytes, bytes, len);
-        if (n != SIZE_MAX && sft__walk_skims(bytes, n)) {
+        if (n != SIZE_MAX && walk_skims(w, bytes, n)) {
             keep_decoded(w, bytes, n);
         }
     }
@@ -247,14 +229,15 @@ void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, 
         }
         return;
     }
+    walk_pay(w, head_len / LOOK_BYTES);
     keep_coded(w, head, head_len);
-    if (sft__walk_skims(head, head_len)) {
+    if (walk_skims(w, head, head_len)) {
         keep(w, NULL, at, size);
     }
     if (text && memchr(head, 0xc2, head_len) != NULL) {
         uint8_t *copy = sft__alloc(w->job->allocator, head_len);
         const size_t n = copy != NULL ? sft__walk_latin1(copy, head, head_len) : SIZE_MAX;
-        if (n != SIZE_MAX && sft__walk_skims(copy, n)) {
+        if (n != SIZE_MAX && walk_skims(w, copy, n)) {
             keep_decoded(w, copy, n);
         }
         sft__free(w->job->allocator, copy, head_len);

@@ -210,9 +210,9 @@ static walk_step op_memoize(walk *w) {
 
 /* ---------------------------------------------------------------- names and calls */
 
-/* A line of GLOBAL or INST as Python's own code takes it, which takes empty ones, none, and those that the
- * end of the file cuts: without their last byte, for it takes that for the '\n'. False: its bytes are no
- * text. */
+/* A line of GLOBAL or INST as Python's own code takes it, which takes empty ones, none, and those
+ * that the end of the file cuts: without their last byte, for it takes that for the '\n'. False:
+ * its bytes are no text. */
 static bool half_of_name(walk *w, bool ascii, char room[WALK_TEXT], walk_words *half, bool *whole) {
     uint64_t all = 0;
     size_t len = 0;

@@ -10,6 +10,7 @@ enum {
     STACK_MOST = 8 << 20,  /* values, 32 MiB */
     DENSE_MOST = 4 << 20,  /* places of the memo, 32 MiB */
     SPARSE_MOST = 1 << 19, /* 16 MiB at half */
+    SPARSE_COST = 8,       /* in opcodes */
     TEXTS_MOST = 3 << 20,  /* strings, 24 MiB */
     POOL_MOST = 32 << 20
 };
@@ -27,21 +28,8 @@ static bool values_push(walk *w, walk_values *s, uint32_t v) {
     return true;
 }
 
-bool sft__walk_push(walk *w, walk_value v) {
+bool sft__walk_push_more(walk *w, walk_value v) {
     return values_push(w, &w->stack, v);
-}
-
-size_t sft__walk_floor(const walk *w) {
-    const size_t mark = w->marks.count != 0 ? w->marks.at[w->marks.count - 1] : 0;
-    return w->inner && mark < w->inner_base ? w->inner_base : mark;
-}
-
-bool sft__walk_pop(walk *w, walk_value *v) {
-    if (w->stack.count <= sft__walk_floor(w)) {
-        return false;
-    }
-    *v = w->stack.at[--w->stack.count];
-    return true;
 }
 
 bool sft__walk_top(walk *w, walk_value **v) {
@@ -166,6 +154,7 @@ void sft__walk_memo_put(walk *w, uint64_t key, walk_value v) {
         *d = mine | (v + 1);
         return;
     }
+    walk_pay(w, SPARSE_COST);
     const bool was = sft__walk_table_find(&m->sparse, key) != NULL;
     if (sft__walk_table_put(&m->sparse, w->job->allocator, key, v + 1, SPARSE_MOST)) {
         m->count += !was;
