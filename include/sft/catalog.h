@@ -71,7 +71,8 @@ typedef enum sft_problem_kind {
     SFT_PROBLEM_MISSING_TENSOR =
         4, /* named by the index, in no shard; or not whole in the files of many ranks */
     SFT_PROBLEM_OTHER_SHARD = 5, /* the index names one shard, the tensor lies in another */
-    SFT_PROBLEM_TOTAL_SIZE = 6   /* the index's metadata.total_size is not the sum of the tensors */
+    SFT_PROBLEM_TOTAL_SIZE = 6,  /* the index's metadata.total_size is not the sum of the tensors */
+    SFT_PROBLEM_ALIAS = 7        /* metadata sft.aliases names what is not there */
 } sft_problem_kind;
 
 /* What an index and its folder disagree about. */
@@ -134,11 +135,12 @@ SFT_API void sft_catalog_close(sft_catalog *catalog);
 SFT_API size_t sft_catalog_count(const sft_catalog *catalog);
 SFT_API const sft_tensor *sft_catalog_at(const sft_catalog *catalog, size_t index);
 
-/* By exact name, or NULL; an alias finds the tensor that it is another name of. O(1); no allocation. */
+/* By exact name, or NULL; an alias finds the tensor that it is another name of, or the part of one that it
+ * shows: a tensor for every function that reads one, which sft_catalog_at does not list. O(1); no allocation. */
 SFT_API const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
                                            size_t name_len);
 
-/* Position of a tensor of this catalog in file order. */
+/* Position of a tensor of this catalog in file order; of a part, that of the tensor it is of. */
 SFT_API size_t sft_catalog_index_of(const sft_catalog *catalog, const sft_tensor *tensor);
 
 SFT_API size_t sft_catalog_file_count(const sft_catalog *catalog);
@@ -160,8 +162,9 @@ SFT_API const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t
 SFT_API size_t sft_catalog_problem_count(const sft_catalog *catalog);
 SFT_API const sft_problem *sft_catalog_problem_at(const sft_catalog *catalog, size_t index);
 
-/* Other names of a tensor (names that share storage), for formats that know such; safetensors has none.
- * Pairs (alias name, index of the tensor). */
+/* Other names of a tensor (names that share storage): of formats that know such, and those that the metadata
+ * of a safetensors file record ("alias": "tensor", as conversions write it; sft.aliases, docs/tree.md). Pairs
+ * (alias name, index of the tensor). An alias may show only a part: sft_catalog_find gives that. */
 SFT_API size_t sft_catalog_alias_count(const sft_catalog *catalog);
 SFT_API const char *sft_catalog_alias_at(const sft_catalog *catalog, size_t index, size_t *name_len,
                                          size_t *tensor_index);

@@ -200,6 +200,7 @@ def chooser(select: Any) -> Callable[[Iterable[str]], list[str]] | None:
                 raise SafetensorError(f"File does not contain tensor {name}")
         return list(dict.fromkeys(wanted))
 
+    exact.wanted = wanted  # type: ignore[attr-defined]
     return exact
 
 
@@ -276,7 +277,7 @@ def load(
             else:
                 if verify:
                     f.verify()
-                tensors = _load_open(frame, f, choose, links, progress)
+                tensors = _load_open(frame, f, choose, links, progress, aliases)
     if dtype is not None:
         cast_all(frame, tensors, dtype)
     if rename is not None:
@@ -284,12 +285,16 @@ def load(
     return (tensors, metadata) if with_metadata else tensors
 
 
-def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any) -> dict[str, Any]:
+def _load_open(
+    frame: Frame, f: Any, choose: Any, links: Any, progress: Any, aliases: bool
+) -> dict[str, Any]:
     if choose is None and links is None and progress is None:
         return f.get_tensors()
     stored = f.offset_keys()
     names = list(stored) if links is None else _alias.visible(stored, links)
     if choose is not None:
+        if aliases and isinstance(f, _core.safe_open):  # other names that the metadata record ("alias": "tensor")
+            names += [n for n in getattr(choose, "wanted", ()) if n not in names and n in f]
         names = choose(names)
     needed = dict.fromkeys(links[n].of if links and n in links else n for n in names)
     loaded: dict[str, Any] = {}

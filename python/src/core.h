@@ -334,6 +334,8 @@ bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, P
 PyObject *core_view_new(core_state *state, PyObject *handle, int what);
 PyObject *core_meta_new(core_state *state, core_file *file, const sft_tensor *tensor);
 const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
+/* Found under a name that the metadata record: all of a tensor, or a part of one, that is none of keys(). */
+bool core_is_part(const core_file *file, const sft_tensor *tensor);
 
 PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);

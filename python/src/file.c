@@ -356,6 +356,11 @@ bool core_file_data(core_state *state, core_file *file, const sft_tensor *tensor
     return true;
 }
 
+bool core_is_part(const core_file *file, const sft_tensor *tensor)
+{
+    return sft_catalog_at(file->catalog, sft_catalog_index_of(file->catalog, tensor)) != tensor;
+}
+
 const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name)
 {
     Py_ssize_t len;

@@ -166,7 +166,7 @@ static void find_later(const core_file *file, place_for *places, size_t count, u
     qsort(places, count, sizeof *places, by_order);
     for (size_t i = 0; i < count; i++) {
         unsigned char *one = &seen[sft_catalog_index_of(file->catalog, places[i].tensor)];
-        places[i].later = places[i].later || *one != 0;
+        places[i].later = places[i].later || *one != 0 || core_is_part(file, places[i].tensor);
         *one = 1;
     }
 }

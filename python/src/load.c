@@ -390,6 +390,29 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     return dict;
 }
 
+/* An alias that shows elements which do not lie in order is read by itself. */
+static bool any_scattered(core_file *file, const chosen *c)
+{
+    for (size_t i = 0; c->positions != NULL && i < c->count; i++) {
+        if (core_is_part(file, c->tensors[i]) && c->tensors[i]->pieces[0].strides != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static PyObject *load_each(core_state *state, core_file *file, const chosen *c, const core_wish *wish)
+{
+    PyObject *dict = PyDict_New();
+
+    for (size_t i = 0; dict != NULL && i < c->count; i++) {
+        if (!put_tensor(dict, c->tensors[i], core_load_one(state, file, c->tensors[i], wish))) {
+            Py_CLEAR(dict);
+        }
+    }
+    return dict;
+}
+
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
 {
     mapped m = {state, file};
@@ -402,7 +425,9 @@ PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
     if (!choose(state, file, wish->names, &c)) {
         return NULL;
     }
-    if (wish->owned || !all_map(file, &c)) {
+    if (any_scattered(file, &c)) {
+        dict = load_each(state, file, &c, wish);
+    } else if (wish->owned || !all_map(file, &c)) {
         dict = load_owned(state, file, &c, wish);
     } else if (holds_all(state, file, &c)) {
         dict = fill(state, &c, wish, where_mapped, &m);

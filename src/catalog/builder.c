@@ -498,6 +498,7 @@ sft_status sft_builder_add_alias(sft_builder *builder, const char *name, size_t 
     alias->name = sft__arena_copy(&builder->catalog->arena, name, name_len);
     alias->name_len = name_len;
     alias->tensor = tensor;
+    alias->shows = 0;
     if (alias->name == NULL) {
         return arena_failed(builder, name_len, err);
     }
@@ -559,26 +560,24 @@ sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error
     SFT_TRY(usable(builder, err));
     sft_catalog *c = builder->catalog;
     const size_t tensor_bytes = builder->tensor_count * sizeof *builder->tensors;
-    const size_t alias_bytes = builder->alias_count * sizeof *builder->aliases;
     sft_tensor *tensors = sft__arena_alloc(&c->arena, tensor_bytes, sizeof(uint64_t));
-    sft__alias *aliases = sft__arena_alloc(&c->arena, alias_bytes, sizeof(uint64_t));
-    if (tensors == NULL || aliases == NULL || !place_metadata(builder)) {
-        return arena_failed(builder, tensor_bytes + alias_bytes, err);
+    if (tensors == NULL || !place_metadata(builder)) {
+        return arena_failed(builder, tensor_bytes, err);
     }
     if (tensor_bytes != 0) {
         memcpy(tensors, builder->tensors, tensor_bytes);
-    }
-    if (alias_bytes != 0) {
-        memcpy(aliases, builder->aliases, alias_bytes);
     }
     c->tensors = tensors;
     c->tensor_count = builder->tensor_count;
     c->merged_names = builder->names;
     c->merged_names.entries = tensors;
-    c->aliases = aliases;
+    c->aliases = builder->aliases;
     c->alias_count = builder->alias_count;
+    c->alias_room = builder->alias_room;
     c->alias_names = builder->alias_names;
-    c->alias_names.entries = aliases;
+    sft__catalog_parts_settle(c);
+    builder->aliases = NULL;
+    builder->alias_room = 0;
     memset(&builder->names, 0, sizeof builder->names);
     memset(&builder->alias_names, 0, sizeof builder->alias_names);
     builder->catalog = NULL;

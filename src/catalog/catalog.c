@@ -22,6 +22,12 @@ void sft_catalog_close(sft_catalog *catalog) {
         sft__strmap_reset(&catalog->alias_names);
     }
     sft__arena_free(&catalog->arena);
+    if (catalog->alias_room != 0) {
+        sft__free(a, catalog->aliases, catalog->alias_room * sizeof *catalog->aliases);
+    }
+    if (catalog->part_room != 0) {
+        sft__free(a, catalog->parts, catalog->part_room * sizeof *catalog->parts);
+    }
     if (catalog->file_room != 0) {
         sft__free(a, catalog->files, catalog->file_room * sizeof *catalog->files);
     }
@@ -53,14 +59,29 @@ const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
     }
     index = sft__strmap_find(catalog->names, name, name_len);
     if (index == SFT__STRMAP_NONE && catalog->alias_count != 0) {
-        index = sft__strmap_find(&catalog->alias_names, name, name_len);
-        index = index != SFT__STRMAP_NONE ? catalog->aliases[index].tensor : index;
+        const size_t at = sft__strmap_find(&catalog->alias_names, name, name_len);
+        if (at != SFT__STRMAP_NONE && catalog->aliases[at].shows != 0) {
+            return &catalog->parts[catalog->aliases[at].shows - 1].tensor;
+        }
+        index = at != SFT__STRMAP_NONE ? catalog->aliases[at].tensor : at;
     }
     return index != SFT__STRMAP_NONE ? &catalog->tensors[index] : NULL;
 }
 
+/* The part that begins with the tensor, or NULL: it is one of the tensors. */
+static const sft__shown_part *part_of(const sft_catalog *catalog, const sft_tensor *tensor) {
+    const uintptr_t begin = (uintptr_t)catalog->parts;
+    const uintptr_t at = (uintptr_t)tensor;
+
+    return catalog->part_count != 0 && at >= begin &&
+                   at < begin + catalog->part_count * sizeof *catalog->parts
+               ? &catalog->parts[(at - begin) / sizeof *catalog->parts]
+               : NULL;
+}
+
 size_t sft_catalog_index_of(const sft_catalog *catalog, const sft_tensor *tensor) {
-    return (size_t)(tensor - catalog->tensors);
+    const sft__shown_part *part = part_of(catalog, tensor);
+    return part != NULL ? part->of : (size_t)(tensor - catalog->tensors);
 }
 
 size_t sft_catalog_file_count(const sft_catalog *catalog) {

@@ -26,7 +26,15 @@ typedef struct sft__alias {
     const char *name; /* name, len first: a sft__strmap can index them */
     size_t name_len;
     size_t tensor; /* index */
+    size_t shows;  /* 0: the tensor; else the part, its index + 1 */
 } sft__alias;
+
+/* What an alias shows of a tensor (all of it, or a view), under the alias's name. */
+typedef struct sft__shown_part {
+    sft_tensor tensor; /* its pieces: &piece */
+    sft_piece piece;
+    size_t of; /* index of the tensor */
+} sft__shown_part;
 
 struct sft_catalog {
     const sft_allocator *allocator;
@@ -39,8 +47,10 @@ struct sft_catalog {
     size_t source_count;
     sft_problem *problems; /* allocated with room for problem_room */
     size_t problem_count;
-    const sft__alias *aliases; /* in the arena */
+    sft__alias *aliases; /* allocated with room for alias_room */
     size_t alias_count;
+    sft__shown_part *parts; /* allocated with room for part_room */
+    size_t part_count;
 
     sft__header *headers; /* owned; &one_header, or allocated with room for header_room */
     size_t header_count;
@@ -51,6 +61,8 @@ struct sft_catalog {
     size_t source_room;
     size_t problem_room;
     size_t header_room;
+    size_t alias_room;
+    size_t part_room;
     sft__catalog_file one_file;
     sft_source *one_source;
     sft__header one_header;
@@ -77,6 +89,12 @@ void sft__file_describe(sft__catalog_file *out, const sft__header *header, const
                         uint32_t source_index);
 /* Once its metadata are known: a name table, where there are so many that a search would tell. */
 void sft__file_index(sft_catalog *catalog, sft__catalog_file *file);
+
+/* catalog/aliases.c: the other names that the files' metadata record ("alias": "tensor", and sft.aliases,
+ * docs/tree.md), once all tensors are there. */
+sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err);
+/* The parts lie where they will stay. */
+void sft__catalog_parts_settle(sft_catalog *catalog);
 
 /* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
 sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,

@@ -472,7 +472,8 @@ sft_status sft_catalog_open_model(sft_catalog **out, const sft_model_files *file
     }
     SFT_TRY(sft__open_read(&o, options, err));
     SFT_TRY(sft__catalog_new(&catalog, &o, err));
-    const sft_status status = open_elsewhere(catalog, files, &o, err);
+    sft_status status = open_elsewhere(catalog, files, &o, err);
+    status = status == SFT_OK ? sft__catalog_aliases(catalog, err) : status;
     if (status == SFT_OK) {
         *out = catalog;
     } else {

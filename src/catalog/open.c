@@ -143,8 +143,10 @@ void sft__file_describe(sft__catalog_file *out, const sft__header *header, const
     out->metadata_count = header->metadata_count;
 }
 
-/* Hands the catalog out if all went well, else ends it. */
-static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status) {
+/* Hands the catalog over several files out if all went well, else ends it. */
+static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status,
+                         sft_error *err) {
+    status = status == SFT_OK ? sft__catalog_aliases(catalog, err) : status;
     if (status == SFT_OK) {
         *out = catalog;
     } else {
@@ -181,6 +183,12 @@ static sft_status open_single(sft_catalog **out, sft_source *source, const sft__
     sft__file_index(catalog, &catalog->one_file);
     catalog->files = &catalog->one_file;
     catalog->file_count = 1;
+    const sft_status named = sft__catalog_aliases(catalog, err);
+    if (named != SFT_OK) {
+        catalog->source_count = 0; /* the caller's again */
+        sft_catalog_close(catalog);
+        return named;
+    }
     *out = catalog;
     return SFT_OK;
 }
@@ -189,14 +197,14 @@ static sft_status open_index(sft_catalog **out, const sft_source *source, const 
                              const sft__open *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
-    return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err));
+    return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
 static sft_status open_folder(sft_catalog **out, sft__handle folder, const char *path,
                               const sft__open *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
-    return finish(out, catalog, sft__catalog_open_folder(catalog, folder, path, options, err));
+    return finish(out, catalog, sft__catalog_open_folder(catalog, folder, path, options, err), err);
 }
 
 static bool ends_with(const char *text, const char *end) {

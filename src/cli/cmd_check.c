@@ -237,7 +237,7 @@ static size_t problem_count(const verdict *v) {
 static const char *problem_kind(uint32_t kind) {
     static const char *const names[] = {"problem",      "orphan_file",    "orphan_tensor",
                                         "missing_file", "missing_tensor", "other_shard",
-                                        "total_size"};
+                                        "total_size", "alias"};
     return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
 }
 

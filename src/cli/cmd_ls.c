@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_wanted(const cli *c, const sft_tensor *t) {
+bool cli_ls_wanted(const cli *c, const char *name, size_t len) {
     const char *pattern;
 
     for (size_t i = 0; (pattern = cli_list(c, "filter", i)) != NULL; i++) {
-        if (cli_match(pattern, t->name, t->name_len)) {
+        if (cli_match(pattern, name, len)) {
             return true;
         }
     }
@@ -36,7 +36,7 @@ static void collect(ls_listing *l) {
     l->rows = cli_alloc(total, sizeof *l->rows);
     for (size_t i = 0; i < total; i++) {
         const sft_tensor *t = sft_catalog_at(l->catalog, i);
-        if (is_wanted(l->c, t)) {
+        if (cli_ls_wanted(l->c, t->name, t->name_len)) {
             l->rows[l->count++] = (ls_row){t->name, t->name_len, NULL, t, 1, t->nbytes};
         }
     }
@@ -193,12 +193,21 @@ static void print_listing(ls_listing *l) {
         print_totals(l);
     } else if (cli_flag(c, "names") || cli_flag(c, "null")) {
         print_names(l);
+        if (cli_flag(c, "aliases")) {
+            cli_ls_alias_names(l);
+        }
+        return;
     } else if (cli_flag(c, "tree")) {
         cli_ls_tree(c, l->rows, l->count);
         print_totals(l);
     } else {
         print_table(l);
         print_totals(l);
+    }
+    if (cli_flag(c, "aliases")) {
+        cli_ls_alias_table(l);
+    } else {
+        cli_ls_alias_note(l);
     }
 }
 
@@ -213,7 +222,8 @@ static void list_one(cli *c, const char *operand) {
     sort_rows(&l);
     print_listing(&l);
     cli_warn_problems(c, l.catalog, operand);
-    if (l.count == 0 && cli_list(c, "filter", 0) != NULL) {
+    if (l.count == 0 && (!cli_flag(c, "aliases") || !cli_ls_alias_any(&l)) &&
+        cli_list(c, "filter", 0) != NULL) {
         cli_answer(c, CLI_NO); /* as grep */
     }
     for (size_t i = 0; i < l.count; i++) {
@@ -243,6 +253,8 @@ static const cli_opt options[] = {
     CLI_OPT_FLAG("fold", 0,
                  "numbered tensors of one dtype and shape as one line: layers.{0..31}.w"),
     CLI_OPT_FLAG("long", 'l', "also where the bytes lie: offsets in the file, and which file"),
+    CLI_OPT_FLAG("aliases", 'a',
+                 "also other names of tensors, which the file records or shares storage by"),
     CLI_OPT_FLAG("totals", 0, "only totals: per dtype and overall"),
     CLI_OPT_FLAG("names", 0, "only names, escaped, one per line"),
     CLI_OPT_FLAG("null", '0', "only names, raw, each ended by a zero byte"),
@@ -262,7 +274,11 @@ const cli_command cli_cmd_ls = {
                    "order, each with name, "
                    "dtype, shape, data_offsets (relative to the data section) and nbytes; for a "
                    "folder or index also "
-                   "files, and with each tensor its file.\n\n"
+                   "files, and with each tensor its file; where tensors have other names also "
+                   "aliases, each with "
+                   "name, of, dtype, shape and whole (false: it shows a part of the tensor). Other "
+                   "names are no tensors "
+                   "of the file, but every command finds them.\n\n"
                    "If --filter matches nothing, the exit status is 1.",
     .examples = "safetensors ls model.safetensors\n"
                 "safetensors ls --fold --sort name model/\n"

@@ -29,6 +29,24 @@ typedef struct ls_listing {
     size_t count;
 } ls_listing;
 
+/* Another name of a tensor; shows: the tensor, or the part of it, that it finds. */
+typedef struct ls_alias {
+    const char *name;
+    size_t len;
+    const sft_tensor *of;
+    const sft_tensor *shows;
+} ls_alias;
+
+/* Does --filter let the name through? */
+bool cli_ls_wanted(const cli *c, const char *name, size_t len);
+
+/* Other names: as a table, as names, as how many there are, as "aliases" (if there are any). */
+bool cli_ls_alias_any(ls_listing *l);
+void cli_ls_alias_table(ls_listing *l);
+void cli_ls_alias_names(ls_listing *l);
+void cli_ls_alias_note(ls_listing *l);
+void cli_ls_alias_json(ls_listing *l, cli_json *j);
+
 /* Puts rows together whose names differ only in whole numbers between dots and whose dtype and
  * shape are equal. Works in place, keeps the order of first appearance; returns the new number of
  * rows. */

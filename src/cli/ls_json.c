@@ -172,6 +172,7 @@ void cli_ls_json(ls_listing *l) {
         json_tensor(l, &j, l->rows[i].tensor);
     }
     cli_json_close(&j, ']');
+    cli_ls_alias_json(l, &j);
     if (cli_flag(l->c, "partial")) {
         json_left_out(l, &j);
     }

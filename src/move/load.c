@@ -268,8 +268,35 @@ sft_status sft_load(sft_loaded **out, const sft_catalog *catalog, const sft_load
 
 /* ---------------------------------------------------------------- results */
 
+/* Of an alias: what it shows of the tensor's bytes; NULL if that is not in one piece there, or was cast. */
+static const void *data_of_part(const sft__load_slot *slot, const sft_tensor *whole,
+                                const sft_tensor *part, size_t *size) {
+    const bool packed = slot->data != NULL && part->pieces[0].strides == NULL;
+    const bool cast = slot->dtype != NULL && slot->dtype->id != whole->dtype->id;
+    const bool all = part->dtype->id == whole->dtype->id && part->nbytes == whole->nbytes;
+    const uint64_t at = part->pieces[0].offset - whole->pieces[0].offset;
+
+    if (!packed || (cast && !all)) {
+        return NULL;
+    }
+    if (size != NULL) {
+        *size = cast ? (size_t)sft__load_made(whole, slot->dtype, whole->nbytes)
+                     : (size_t)part->nbytes;
+    }
+    return slot->data + at;
+}
+
 const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor, size_t *size) {
-    const sft__load_slot *slot = &loaded->slots[sft_catalog_index_of(loaded->catalog, tensor)];
+    const size_t index = sft_catalog_index_of(loaded->catalog, tensor);
+    const sft__load_slot *slot = &loaded->slots[index];
+    const sft_tensor *whole = sft_catalog_at(loaded->catalog, index);
+
+    if (whole != tensor) {
+        if (size != NULL) {
+            *size = 0;
+        }
+        return data_of_part(slot, whole, tensor, size);
+    }
     if (size != NULL) {
         *size =
             slot->data != NULL ? (size_t)sft__load_made(tensor, slot->dtype, tensor->nbytes) : 0;

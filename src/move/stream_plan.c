@@ -101,7 +101,8 @@ sft_status sft_stream_add(sft_stream *stream, const sft_tensor *tensor,
     if (stream->started) {
         return sft__fail(err, SFT_E_STATE, "the stream has started");
     }
-    if (sft_catalog_at(stream->catalog, sft_catalog_index_of(stream->catalog, tensor)) != tensor) {
+    if (sft_catalog_at(stream->catalog, sft_catalog_index_of(stream->catalog, tensor)) != tensor &&
+        sft_catalog_find(stream->catalog, tensor->name, tensor->name_len) != tensor) {
         return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
     if (!sft__grow(stream->allocator, &stream->wants, &stream->want_capacity,
@@ -344,7 +345,8 @@ static sft_status plan_verify(sft_stream *s, sft_error *err) {
     found = false;
     for (size_t i = 0; i < s->want_count; i++) {
         const size_t at = sft_catalog_index_of(s->catalog, s->wants[i].tensor);
-        found = found || (s->wants[i].read == NULL && s->recorded[at].have != 0);
+        found = found || (s->wants[i].read == NULL && s->recorded[at].have != 0 &&
+                          s->wants[i].tensor == sft_catalog_at(s->catalog, at));
     }
     return found ? SFT_OK
                  : sft__fail(err, SFT_E_NOT_FOUND,
