@@ -135,8 +135,8 @@ SFT_API void sft_catalog_close(sft_catalog *catalog);
 SFT_API size_t sft_catalog_count(const sft_catalog *catalog);
 SFT_API const sft_tensor *sft_catalog_at(const sft_catalog *catalog, size_t index);
 
-/* By exact name, or NULL; an alias finds the tensor that it is another name of, or the part of one that it
- * shows: a tensor for every function that reads one, which sft_catalog_at does not list. O(1); no allocation. */
+/* By exact name, or NULL. An alias finds the tensor that it is another name of, or what it shows of one: a
+ * tensor for every function that reads one, which sft_catalog_at does not list. O(1); no allocation. */
 SFT_API const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
                                            size_t name_len);
 

@@ -142,8 +142,8 @@ typedef struct sft_loaded sft_loaded;
  * After a failure the arena may hold the space until its reset. */
 SFT_API SFT_MUST_CHECK sft_status sft_load(sft_loaded **out, const sft_catalog *catalog,
                                            const sft_load_options *options, sft_error *err);
-/* The tensor's packed bytes, or NULL if it was not selected; never NULL otherwise, not even for 0 bytes. Of an
- * alias that shows a part of a tensor: NULL, too, if its elements do not lie in order, or were cast.
+/* The tensor's packed bytes, or NULL if it was not selected; never NULL otherwise, not even for 0 bytes.
+ * Of an alias that shows a part of a tensor: NULL, too, if its elements do not lie in order, or were cast.
  * size may be NULL. Memory from READ and DIRECT may be written to. */
 SFT_API const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor, size_t *size);
 /* The type of those bytes: the tensor's, or what it was cast to. */

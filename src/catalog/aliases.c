@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/aliases.c - other names that the metadata of safetensors files record: "alias": "tensor", as Hugging
- * Face's conversion writes it, and sft.aliases, which also knows parts of tensors (docs/tree.md). They can be
- * asked for; they are none of the catalog's tensors. Metadata are input: what names no tensor that is there is
- * some other text, and a record of sft.aliases that is wrong is a problem, never a fault of the file. Read
- * first: catalog.h.
+ * catalog/aliases.c - other names that the metadata of safetensors files record: "alias": "tensor",
+ * as Hugging Face's conversion writes it, and sft.aliases, which also knows parts of tensors
+ * (docs/tree.md). They can be asked for; they are none of the catalog's tensors. Metadata are input:
+ * what names no tensor that is there is some other text, and a record of sft.aliases that is wrong is
+ * a problem, never a fault of the file. Read first: catalog.h.
  */
 #include "base/checked.h"
 #include "base/json.h"

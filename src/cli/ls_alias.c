@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/ls_alias.c - other names of tensors, which are none of the file's tensors: a table of them, their names,
- * or how many there are. Read ls.h first.
+ * cli/ls_alias.c - other names of tensors, which are none of the file's tensors: a table of them,
+ * their names, or how many there are. Read ls.h first.
  */
 #include "ls.h"
 #include <string.h>
