@@ -25,6 +25,7 @@ import zlib
 
 import hostile_table
 
+HERE = pathlib.Path(__file__).resolve().parent
 D, U, H = "dangerous", "unknown", "harmless"
 SECONDS, MEMORY = 2.0, 256 << 20
 CASES = []
@@ -167,6 +168,21 @@ def containers():
     npy = io.BytesIO()
     header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
     npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) + 1) + header + b"\n" + EVIL
+    first, second = tarred([("a.txt", b"hi\n")]), tarred([("b.pkl", EVIL)])
+    case("a tar behind a tar", first + second, D, "os.system")
+    case("a tar behind a tar that lacks its end", first[:1024] + second, D, "os.system")
+    case("a pickle behind a tar", first + EVIL, D, "os.system")
+    case("a program behind a tar", first + b"\x7fELF" + bytes(200), U, "trailing")
+    case("two tars", first + tarred([("b.txt", b"ho\n")]), H)
+    hidden = zipped([("m.pkl", EVIL)])
+    for n in (0, 1, 50, 65000, 65535):
+        shell = b"\x93NUMPY\1\0v\0" + (b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % (len(hidden) + n)).ljust(117) + b"\n"
+        case("zip in an array, %d zeros behind it" % n, shell + hidden + bytes(n), D, "os.system")
+    case("zip whose front is cut off", zipped([("a.bin", bytes(5000)), ("m.pkl", EVIL)])[4000:], D, "os.system")
+    moved = bytes(512) + (HERE / "fixtures" / "content" / "lambda.h5").read_bytes()
+    case("HDF5 behind a user block that was put before it", moved, D, "__lambda__")
+    head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % (len(moved) - 128)
+    case("HDF5 in an array", b"\x93NUMPY\1\0v\0" + head.ljust(117) + b"\n" + moved[128:], D, "keras-lambda")
     case("npy of objects", npy, D, "os.system")
     case("npz in a .keras", zipped([("metadata.json", b"{}"), ("w.npz", zipped([("a.npy", npy)]))]), D, "os.system")
     magic = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."

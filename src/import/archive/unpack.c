@@ -10,7 +10,14 @@
 #include "base/thread.h"
 #include "import/archive/unpack_step.h"
 
-enum { INPUT = 65536, OUTPUT = 65536, GZIP_HEAD = 10, GZIP_TAIL = 8, IDLE_MOST = 8 };
+enum {
+    INPUT = 65536,
+    OUTPUT = 65536,
+    TAIL = 2 * OUTPUT,
+    GZIP_HEAD = 10,
+    GZIP_TAIL = 8,
+    IDLE_MOST = 8
+};
 
 typedef struct packed {
     const sft_allocator *allocator;
@@ -35,6 +42,8 @@ typedef struct packed {
     uint8_t *kept;
     size_t kept_len;
     size_t kept_room;
+    uint8_t *tail; /* the last bytes, which readers of archives ask for first: TAIL, or NULL */
+    size_t tail_len;
 } packed;
 
 /* ---------------------------------------------------------------- which it is */
@@ -284,6 +293,10 @@ static sft_status packed_read(void *self, uint64_t offset, void *dst, size_t siz
     if (size == 0) {
         return SFT_OK;
     }
+    if (offset >= p->size - p->tail_len) {
+        memcpy(to, p->tail + (size_t)(offset - (p->size - p->tail_len)), size);
+        return SFT_OK;
+    }
     sft__mutex_lock(&p->lock);
     const sft_status status = packed_bytes(p, offset, to, size, err);
     sft__mutex_unlock(&p->lock);
@@ -297,6 +310,7 @@ static void packed_free(packed *p) {
     sft__free(p->allocator, p->input, INPUT);
     sft__free(p->allocator, p->output, OUTPUT);
     sft__free(p->allocator, p->kept, p->kept_room);
+    sft__free(p->allocator, p->tail, TAIL);
     sft__free(p->allocator, p, sizeof *p);
 }
 
@@ -304,6 +318,25 @@ static void packed_close(void *self) {
     packed *p = self;
     sft__mutex_reset(&p->lock);
     packed_free(p);
+}
+
+/* What came out last goes behind what is kept of the end, if not all is kept from the beginning. */
+static void keep_tail(packed *p, const sft__unpack *how, uint64_t size) {
+    const size_t n = p->out_len;
+
+    if (size <= how->keep) {
+        return;
+    }
+    if (p->tail == NULL) {
+        p->tail = sft__alloc(p->allocator, TAIL);
+    }
+    if (p->tail == NULL) {
+        return;
+    }
+    const size_t old = p->tail_len < TAIL - n ? p->tail_len : TAIL - n;
+    memmove(p->tail, p->tail + p->tail_len - old, old);
+    memcpy(p->tail + old, p->output, n);
+    p->tail_len = old + n;
 }
 
 /* The first pass. */
@@ -319,9 +352,13 @@ static sft_status count(packed *p, const sft__unpack *how, sft__unpacked *got, s
             p->kept_len += n;
         }
         got->size += p->out_len;
+        keep_tail(p, how, got->size);
     }
     got->limited = got->size > how->most;
-    got->size = got->limited ? how->most : got->size;
+    if (got->limited) { /* its end is not the end of what is looked at */
+        got->size = how->most;
+        p->tail_len = 0;
+    }
     got->damaged = p->damaged;
     got->trailing = p->trailing;
     p->size = got->size;

@@ -14,7 +14,8 @@ enum {
     ENTRY_BYTES = 46,
     LOCAL_BYTES = 30,
     TAIL = 65536 + END_BYTES,
-    BLOCK = 512
+    BLOCK = 512,
+    BEHIND_MOST = 512 << 20 /* bytes that are gone through for a tar behind a tar */
 };
 #define SIG_END     0x06054b50u
 #define SIG_END64   0x06064b50u
@@ -28,6 +29,9 @@ typedef struct zip_end {
     uint64_t at;    /* the first of the end records */
     uint64_t begin; /* of the archive: what its offsets are counted from */
     uint64_t directory;
+    uint64_t bytes; /* of the directory */
+    uint64_t said;  /* where the record says that it lies */
+    bool cut;       /* it would begin before the part */
 } zip_end;
 
 /* What the end record at `at` says, if a directory can lie where it says. */
@@ -57,37 +61,24 @@ static bool end_understood(const sft_source *source, uint64_t from, uint64_t at,
     if (bytes > e->at - from) {
         return false;
     }
+    e->bytes = bytes;
+    e->said = directory;
     e->directory = e->at - bytes;
-    if (directory > e->directory - from) {
-        return false;
-    }
-    e->begin = e->directory - directory;
+    e->begin = e->directory - directory; /* modulo 2^64: Python takes one whose front is cut off */
+    e->cut = directory > e->directory - from;
     return true;
 }
 
-/* The last end record of the part, with or without a comment behind it. */
-static sft_status end_find(const sft__scan_part *part, bool search, zip_end *e, bool *found,
-                           const sft_allocator *a, sft_error *err) {
-    const size_t most = search ? TAIL : END_BYTES;
-    const size_t len = part->size < most ? (size_t)part->size : most;
-    const uint64_t base = part->offset + part->size - len;
-    sft_status status = SFT_OK;
+/* Does an entry of a directory stand there? */
+static bool is_entry(const sft__scan_part *part, uint64_t at, sft_status *status, sft_error *err) {
+    const uint64_t end = part->offset + part->size;
+    uint8_t record[4];
 
-    *found = false;
-    if (len < END_BYTES) {
-        return SFT_OK;
+    if (*status != SFT_OK || at < part->offset || at > end || end - at < ENTRY_BYTES) {
+        return false;
     }
-    uint8_t *tail = sft__alloc(a, len);
-    if (tail == NULL) {
-        return sft__fail_nomem(err, len);
-    }
-    status = sft_source_read(part->source, base, tail, len, err);
-    for (size_t i = len - END_BYTES + 1; i-- > 0 && status == SFT_OK && !*found;) {
-        *found = sft__load_le32(tail + i) == SIG_END &&
-                 end_understood(part->source, part->offset, base + i, tail + i, e, &status, err);
-    }
-    sft__free(a, tail, len);
-    return status;
+    *status = sft_source_read(part->source, at, record, sizeof record, err);
+    return *status == SFT_OK && sft__load_le32(record) == SIG_ENTRY;
 }
 
 /* The sizes and the place of an entry, where 32 bits are not enough. */
@@ -116,7 +107,8 @@ static sft_status zip_place(sft__members *m, uint64_t header, sft__member *membe
     uint8_t h[LOCAL_BYTES];
     uint64_t at;
 
-    *there = sft__add64(m->shift, header, &at) && at <= m->end && m->end - at >= LOCAL_BYTES;
+    at = m->shift + header; /* modulo 2^64 */
+    *there = at >= m->offset && at <= m->end && m->end - at >= LOCAL_BYTES;
     if (!*there) {
         return SFT_OK;
     }
@@ -192,7 +184,7 @@ static sft_status chain_step(const sft__members *m, uint64_t end, uint64_t *begi
     }
     SFT_TRY(sft_source_read(m->source, end - END_BYTES, record, sizeof record, err));
     if (sft__load_le32(record) != SIG_END || sft__load_le16(record + 20) != 0 ||
-        !end_understood(m->source, m->offset, end - END_BYTES, record, &e, &status, err)) {
+        !end_understood(m->source, m->offset, end - END_BYTES, record, &e, &status, err) || e.cut) {
         return status;
     }
     *begin = e.begin;
@@ -246,39 +238,79 @@ static bool tar_number(const uint8_t *p, size_t len, uint64_t *value) {
     return i == len || p[i] == ' ' || p[i] == '\0';
 }
 
-/* The sum of the bytes, those of its own field as spaces. */
+/* The sum of the bytes, those of its own field as spaces; some have summed them as signed. */
 static bool is_tar_header(const uint8_t *h) {
     uint64_t said;
     uint64_t sum = 8 * ' ';
+    uint64_t high = 0;
 
     for (size_t i = 0; i < BLOCK; i++) {
-        sum += i < 148 || i >= 156 ? h[i] : 0;
+        const bool counts = i < 148 || i >= 156;
+        sum += counts ? h[i] : 0;
+        high += counts && h[i] >= 0x80 ? 256 : 0;
     }
-    return h[0] != 0 && tar_number(h + 148, 8, &said) && said == sum;
+    return h[0] != 0 && tar_number(h + 148, 8, &said) && (said == sum || said == sum - high);
 }
 
-static bool is_zero(const uint8_t *h) {
-    for (size_t i = 0; i < BLOCK; i++) {
-        if (h[i] != 0) {
-            return false;
+/* The first byte of a stretch that is no zero, SIZE_MAX: all are. */
+static size_t first_byte(const uint8_t *p, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (p[i] != 0) {
+            return i;
         }
     }
-    return true;
+    return SIZE_MAX;
+}
+
+/* Behind the end of a tar, or where a header is none: the next block that is a header, which tar -i
+ * and Python's ignore_zeros go on with. What lies there otherwise is given out once. */
+static sft_status tar_resume(sft__members *m, uint8_t *h, sft__member *member, bool *more,
+                             sft_error *err) {
+    for (;;) {
+        const uint64_t room = m->end - m->at;
+        const size_t n = room < BLOCK ? (size_t)room : BLOCK;
+        const uint64_t at = m->at;
+        *more = n != 0 && m->left >= n;
+        m->whole = m->whole && (n == 0 || *more);
+        if (!*more) {
+            return SFT_OK;
+        }
+        m->left -= n;
+        SFT_TRY(sft_source_read(m->source, at, h, n, err));
+        if (n == BLOCK && is_tar_header(h)) {
+            return SFT_OK;
+        }
+        m->at += n;
+        const size_t first = first_byte(h, n);
+        if (first != SIZE_MAX && !m->told) {
+            memset(member, 0, sizeof *member);
+            member->behind = true;
+            member->offset = at + first;
+            member->size = member->plain = m->end - member->offset;
+            (void)snprintf(member->name, sizeof member->name, "@%llu",
+                           (unsigned long long)(member->offset - m->offset));
+            m->told = true;
+            return SFT_OK;
+        }
+    }
 }
 
 static sft_status tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
     uint8_t h[BLOCK];
     uint64_t size;
 
-    *more = m->end - m->at >= BLOCK;
-    m->whole = m->at == m->end;
-    if (!*more) {
+    if (m->at == m->offset) {
+        m->whole = true;
+        m->left = BEHIND_MOST;
+    }
+    member->behind = false;
+    SFT_TRY(tar_resume(m, h, member, more, err));
+    if (!*more || member->behind) {
         return SFT_OK;
     }
-    SFT_TRY(sft_source_read(m->source, m->at, h, sizeof h, err));
-    if (!is_tar_header(h) || !tar_number(h + 124, 12, &size)) {
+    if (!tar_number(h + 124, 12, &size)) {
         *more = false;
-        m->whole = is_zero(h);
+        m->whole = false;
         return SFT_OK;
     }
     memset(member, 0, sizeof *member);
@@ -298,54 +330,134 @@ static sft_status tar_next(sft__members *m, sft__member *member, bool *more, sft
 
 /* ---------------------------------------------------------------- which it is */
 
-static sft_status zip_open(sft__members *m, const sft__scan_part *part, bool begins,
-                           sft_error *err) {
-    bool found;
-    zip_end e;
+typedef struct listing {
+    sft__members *list;
+    size_t count;
+    const sft__scan_part *part;
+    bool begins; /* with the header of a member */
+    bool zipped;
+} listing;
 
-    SFT_TRY(end_find(part, begins, &e, &found, sft__allocator(NULL), err));
-    if (!found) {
-        return SFT_OK;
+static sft__members *put(listing *l, sft__members_kind kind) {
+    sft__members *m = &l->list[l->count < SFT__MEMBERS_MOST ? l->count++ : SFT__MEMBERS_MOST - 1];
+
+    *m = (sft__members){.kind = kind,
+                        .source = l->part->source,
+                        .offset = l->part->offset,
+                        .end = l->part->offset + l->part->size,
+                        .at = l->part->offset};
+    return m;
+}
+
+static bool is_inside(const listing *l, uint64_t at) {
+    for (size_t i = 0; i < l->count; i++) {
+        if (at >= l->list[i].offset && at < l->list[i].end) {
+            return true;
+        }
     }
-    m->kind = SFT__MEMBERS_ZIP;
-    m->at = e.directory;
-    m->stop = e.at;
-    m->shift = e.begin;
-    if (!begins || e.begin == part->offset) {
-        return SFT_OK;
-    }
-    /* something before the archive: other archives? */
-    uint64_t begin = m->end;
-    bool step = true;
-    while (step && begin != m->offset) {
+    return false;
+}
+
+/* Archives one behind the other, that fill the part? */
+static sft_status is_chain(const listing *l, bool *is, sft_error *err) {
+    const sft__members m = {.source = l->part->source, .offset = l->part->offset};
+    uint64_t begin = l->part->offset + l->part->size;
+
+    *is = l->begins;
+    while (*is && begin != m.offset) {
         const uint64_t end = begin;
-        SFT_TRY(chain_step(m, end, &begin, &step, err));
-    }
-    if (step) {
-        m->kind = SFT__MEMBERS_CHAIN;
-        m->at = m->end;
+        SFT_TRY(chain_step(&m, end, &begin, is, err));
     }
     return SFT_OK;
 }
 
-sft_status sft__members_open(sft__members *m, const sft__scan_part *part, sft_error *err) {
+/* end: behind the record and its comment. */
+static sft_status take_zip(listing *l, const zip_end *e, uint64_t end, sft_error *err) {
+    const uint64_t from = l->part->offset;
+    const bool last = end == from + l->part->size;
+    sft_status status = SFT_OK;
+    bool chain = false;
+
+    const bool absolute =
+        e->begin != from && is_entry(l->part, from + e->said, &status, err); /* as PyTorch reads */
+    const bool there = is_entry(l->part, e->directory, &status, err);
+    SFT_TRY(status);
+    if (last && e->begin != from && !e->cut) {
+        SFT_TRY(is_chain(l, &chain, err));
+    }
+    if (chain) {
+        sft__members *m = put(l, SFT__MEMBERS_CHAIN);
+        m->at = m->end;
+        return SFT_OK;
+    }
+    if (absolute) {
+        sft__members *m = put(l, SFT__MEMBERS_ZIP);
+        m->at = from + e->said;
+        m->stop = e->bytes < m->end - m->at ? m->at + e->bytes : m->end;
+        m->shift = from;
+    }
+    if (e->begin != from && !e->cut && !(last && l->zipped)) {
+        if (there) {
+            sft__members *m = put(l, SFT__MEMBERS_INSIDE);
+            m->offset = e->begin;
+            m->end = end;
+        }
+    } else if (there || last) {
+        sft__members *m = put(l, SFT__MEMBERS_ZIP);
+        m->at = e->directory;
+        m->stop = e->at;
+        m->shift = e->begin;
+    }
+    return SFT_OK;
+}
+
+/* Every end record of the last 64 KiB that is not within an archive found before: readers take the
+ * last one, but for those that mind the length of its comment. */
+static sft_status zip_list(listing *l, sft_error *err) {
+    const sft__scan_part *part = l->part;
+    const size_t len = part->size < TAIL ? (size_t)part->size : TAIL;
+    const uint64_t base = part->offset + part->size - len;
+    const sft_allocator *a = sft__allocator(NULL);
+    sft_status status;
+    zip_end e;
+
+    uint8_t *tail = sft__alloc(a, len);
+    if (tail == NULL) {
+        return sft__fail_nomem(err, len);
+    }
+    status = sft_source_read(part->source, base, tail, len, err);
+    for (size_t i = len - END_BYTES + 1; i-- > 0 && status == SFT_OK;) {
+        if (tail[i] != 'P' || sft__load_le32(tail + i) != SIG_END || is_inside(l, base + i) ||
+            l->count + 3 > SFT__MEMBERS_MOST ||
+            !end_understood(part->source, part->offset, base + i, tail + i, &e, &status, err)) {
+            continue;
+        }
+        const size_t comment = sft__load_le16(tail + i + 20);
+        const size_t room = len - i - END_BYTES;
+        status = take_zip(l, &e, base + i + END_BYTES + (comment < room ? comment : room), err);
+    }
+    sft__free(a, tail, len);
+    return status;
+}
+
+sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_part *part,
+                             bool zipped, sft_error *err) {
+    listing l = {.list = list, .part = part, .zipped = zipped};
     uint8_t head[BLOCK];
 
-    memset(m, 0, sizeof *m);
-    m->source = part->source;
-    m->offset = part->offset;
-    m->end = part->offset + part->size;
-    m->at = m->offset;
+    *count = 0;
     if (part->size < END_BYTES) {
         return SFT_OK;
     }
     memset(head, 0, sizeof head);
     SFT_TRY(sft_source_read(part->source, part->offset, head,
                             part->size < sizeof head ? (size_t)part->size : sizeof head, err));
-    SFT_TRY(zip_open(m, part, sft__load_le32(head) == SIG_LOCAL, err));
-    if (m->kind == SFT__MEMBERS_NONE && part->size >= BLOCK && is_tar_header(head)) {
-        m->kind = SFT__MEMBERS_TAR;
+    l.begins = sft__load_le32(head) == SIG_LOCAL;
+    SFT_TRY(zip_list(&l, err));
+    if (part->size >= BLOCK && is_tar_header(head)) {
+        (void)put(&l, SFT__MEMBERS_TAR);
     }
+    *count = l.count;
     return SFT_OK;
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/scan/members.h - what lies in a container, member by member, as a loader with little care
- * finds it: zip by its directory (Python's zipfile adds what stands before the archive), tar by its
- * headers, zips one behind the other. What is wrong with a container is said by its reader, not
- * here. Read first: scan.h.
+ * finds it: zip by its directory, wherever in the last 64 KiB its end record stands (Python's
+ * zipfile adds what stands before the archive, PyTorch does not), tar by its headers, also behind
+ * its end, zips one behind the other. One part may be several of these at once. What is wrong with
+ * a container is said by its reader, not here. Read first: scan.h.
  */
 #ifndef SFT_IMPORT_MEMBERS_H
 #define SFT_IMPORT_MEMBERS_H
 
 #include "import/scan/scan.h"
 
-enum { SFT__MEMBER_NAME = 256 };
+enum { SFT__MEMBER_NAME = 256, SFT__MEMBERS_MOST = 6 /* containers that one part is */ };
 
 typedef struct sft__member {
     char name[SFT__MEMBER_NAME]; /* NUL-terminated; long ones are cut */
@@ -21,13 +22,15 @@ typedef struct sft__member {
     bool encrypted;
     bool directory;
     bool link;
+    bool behind; /* what lies behind the end of a tar, and is none */
 } sft__member;
 
 typedef enum sft__members_kind {
     SFT__MEMBERS_NONE = 0,
     SFT__MEMBERS_ZIP,
     SFT__MEMBERS_TAR,
-    SFT__MEMBERS_CHAIN /* of zips: members are whole archives, the last first */
+    SFT__MEMBERS_CHAIN, /* of zips: members are whole archives, the last first */
+    SFT__MEMBERS_INSIDE /* a zip within the part, from offset to end: without members here */
 } sft__members_kind;
 
 typedef struct sft__members {
@@ -38,12 +41,15 @@ typedef struct sft__members {
     uint64_t at;    /* of the next header, or of the end of the next archive */
     uint64_t stop;  /* zip: the end of the directory */
     uint64_t shift; /* zip: what offsets in the directory are counted from */
+    uint64_t left;  /* tar: bytes that may still be gone through behind its end */
+    bool told;      /* tar: what lies behind it was given out */
     bool whole;     /* it ended in order */
 } sft__members;
 
-/* A zip archive that ends where the part ends, or begins where it begins; several of them; a tar.
- * kind NONE: nothing of the sort. */
-sft_status sft__members_open(sft__members *m, const sft__scan_part *part, sft_error *err);
+/* All containers that the part is, at most SFT__MEMBERS_MOST. zipped: its reader takes it for a zip
+ * archive, whatever stands before it. */
+sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_part *part,
+                             bool zipped, sft_error *err);
 /* *more: false at the end (m->whole: in order). */
 sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err);
 

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/work.h - inside a scan: the work list and what its parts share. driver.c looks at one
+ * part, apart.c takes containers apart, strings.c says what may be in strings and texts. Read
+ * first: scan.h.
+ */
+#ifndef SFT_IMPORT_WORK_H
+#define SFT_IMPORT_WORK_H
+
+#include "import/archive/unpack.h"
+#include "import/scan/members.h"
+
+enum {
+    SFT__SCAN_DEPTH = 16, /* of containers in one another */
+    SFT__SCAN_WHERE = 400,
+    SFT__SCAN_KEEP = 24 << 20, /* bytes of what was unpacked that stay in memory */
+    SFT__SCAN_PLACES = 64
+};
+
+/* Beside SFT__SCAN_*: the reader of the container has read this member. */
+#define SFT__SCAN_READ 0x100u
+/* The reader of the container has seen it, whatever came of it. */
+#define SFT__SCAN_SEEN 0x200u
+
+typedef enum sft__task_kind {
+    SFT__TASK_PART,
+    SFT__TASK_PACKED,
+    SFT__TASK_MEMBERS,
+    SFT__TASK_CLOSE
+} sft__task_kind;
+
+/* Something to be done. Tasks are done last first: what a container holds before what follows it.
+ */
+typedef struct sft__task {
+    sft__task_kind kind;
+    sft__scan_part part; /* PACKED: the compressed bytes; MEMBERS, CLOSE: the container */
+    sft__pack pack;
+    uint64_t plain; /* PACKED: what is said to come out, UINT64_MAX: not said */
+    sft__members *members;
+    uint32_t format;    /* MEMBERS: of the container */
+    bool read;          /* MEMBERS: its reader found it in order */
+    sft_source *source; /* CLOSE */
+    uint8_t *bytes;     /* CLOSE: freed behind it */
+    size_t size;        /* of bytes */
+    char *where;        /* freed */
+} sft__task;
+
+/* Where a part began that was found within another one. */
+typedef struct sft__place {
+    const sft_source *source;
+    uint64_t offset;
+} sft__place;
+
+typedef struct sft__scan {
+    sft__import *job;
+    sft__task *tasks;
+    size_t count;
+    size_t room;
+    uint64_t unpack_left; /* in bytes that come out of gzip; others cost more */
+    uint64_t keep_left;
+    sft__place places[SFT__SCAN_PLACES];
+    size_t place_count;
+    uint64_t string_bytes; /* copies of strings that wait */
+    uint64_t decoded;      /* bytes that came out of base64 and hex */
+    uint32_t strings;      /* that were looked into */
+} sft__scan;
+
+/* What is known of the part at hand. */
+typedef struct sft__looked {
+    uint8_t head[SFT__IMPORT_HEAD];
+    size_t head_len;
+    uint32_t format;  /* by the bytes */
+    bool read;        /* its reader found it in order */
+    bool chain;       /* of archives */
+    bool refused;     /* no reader's, or one that says that it is something else */
+    bool long_pickle; /* of more opcodes than its reader follows in a scan */
+    char sentence[400];
+    uint64_t place;
+} sft__looked;
+
+void sft__scan_note(sft__import *job, const sft__scan_part *part, uint32_t verdict,
+                    const char *rule, const char *message);
+sft_status sft__scan_push(sft__scan *s, const sft__task *t, sft_error *err);
+void sft__task_reset(sft__scan *s, sft__task *t);
+/* "container!member"; NULL: no memory. */
+char *sft__scan_join(sft__scan *s, const char *outer, const char *name);
+
+bool sft__scan_ends(const char *text, const char *end);
+
+/* apart.c: the next member of a container, as a task above the container's own. */
+sft_status sft__scan_next_member(sft__scan *s, sft__task *t, sft_error *err);
+/* Tasks for all that a program could find in these bytes by looking at another place than their
+ * first byte: members, archives within, HDF5 behind a user block. *is: it is a container of
+ * members. */
+sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__looked *l, bool *is,
+                           sft_error *err);
+/* Unpacks, and puts what comes out before everything else. *is: false if it is not compressed at
+ * all. */
+sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_error *err);
+
+#endif
