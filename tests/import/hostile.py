@@ -325,7 +325,7 @@ def pickles():
                   "pickle-expansion" if args else "meta device", *args)
         keys = b"}(N" + tensor() + b"K\x01" + tensor() + b"u"
         torch_pkl("billions of keys that are no text" + name, b"\x80\x02" + keys + doubled + b".", U,
-                  "pickle-expansion" if args else "torch-name", *args)
+                  "pickle-expansion", *args)
     torch_pkl("200,000 meta tensors", b"\x80\x02](" + meta * 200000 + b"e.", H, None, "--allow-opaque")
     flags = b"}(" + b"".join(text("%05d" % i) + b"\x89" for i in range(100000)) + b"uq\x01"
     torch_pkl("50,000 tensors share 100,000 flags",
@@ -368,6 +368,14 @@ def pickles():
     torch_pkl("rebuild of two arguments", state(("w", b"ctorch._utils\n_rebuild_tensor_v2\n" + storage() + b"K\x00\x86R")), U, "torch-")
     torch_pkl("rebuild of nothing", state(("w", b"ctorch._utils\n_rebuild_tensor_v2\n)R")), U, "torch-")
     torch_pkl("LONG1 of 255 bytes", b"\x80\x02\x8a\xff" + b"\xff" * 254 + b"\x7f.", H, None)
+    long = b"T" + struct.pack("<I", 1 << 20) + bytes(1 << 20)  # its length must be nobody's number
+    for what, more in (("dtype", b"(K\x01(K\x02t" + long + b"\x89C\x08abcdefghtb"), ("state", long + b"b"), ("shape", b"(K\x01" + long + b"NNNtb")):
+        torch_pkl("bytes as an array's " + what, state(("w", b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tC\x01btR" + more)), U, "numpy-pickle")
+    torch_pkl("bytes as a masked array's state", state(("w", b"cnumpy.ma.core\n_mareconstruct\n(NN)NtR" + long + b"b")), U, "numpy-pickle")
+    torch_pkl("bytes as arguments", state(("w", b"ctorch._utils\n_rebuild_parameter\n" + long + b"\x85R")), H, "a tensor")
+    torch_pkl("a second state", state(("w", b"ccollections\nOrderedDict\n)R}b}b")), U, "pickle-state")
+    torch_pkl("keys of keys, many tensors", b"\x80\x02" + tensor() + b"q\0" + b"".join(b"0}(h\0Nu" for i in range(100)) + b".", ANY, ANY)
+    torch_pkl("a dict of tensors as keys", b"\x80\x02}(" + b"".join(tensor() + b"N" for i in range(60000)) + b"u.", H, None, "--allow-opaque")
     torch_pkl("call of a call", b"\x80\x02cmy\nx\n)R)R.", D, ANY)
     torch_pkl("values left over", b"\x80\x02NN.", U, "pickle-stack")
     torch_pkl("no stop", b"\x80\x02N", U, "pickle-truncated")

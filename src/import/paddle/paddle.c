@@ -48,6 +48,7 @@ static sft_status take_slice(sft__torch *t, uint32_t dict, uint32_t name, sft__r
         return bad(err, "the slices of a parameter are not vectors of one type");
     }
     slice->extra = 0; /* no tensor of its own any more */
+    sft__torch_meet(t, id);
     *dtype = v.dtype;
     *run = (sft__run){v.first, v.high - v.low, v.source};
     return SFT_OK;

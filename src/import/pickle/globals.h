@@ -42,6 +42,7 @@ typedef enum sft__known {
     SFT__G_NP_NDARRAY,
     SFT__G_NP_DTYPE,
     SFT__G_NP_FROMBUFFER,
+    SFT__G_NP_MASKED,
     SFT__G_JOBLIB_ARRAY,
     SFT__G_EVAL /* Paddle writes eval('data', {'data': ...}): a name, never run */
 } sft__known;

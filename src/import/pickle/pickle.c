@@ -108,7 +108,8 @@ static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, boo
     }
     if ((known == SFT__G_DICT || known == SFT__G_SET || known == SFT__G_LIST ||
          known == SFT__G_TUPLE) &&
-        (count == 0 || (count == 1 && listed))) {
+        (count == 0 || (listed && (count == 1 || (count == 2 && known == SFT__G_LIST))))) {
+        /* two: a deque and its most */
         SFT_TRY(sft__pm_push_new(m, type, &n, err));
         if (count == 0) {
             return SFT_OK;
@@ -147,6 +148,7 @@ static sft_status plain_call(sft__machine *m, uint32_t known, uint32_t args, boo
 static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args, sft_error *err) {
     const sft__pk_node *c = sft__pk_at(m->p, callable);
     sft__pk_node *n;
+    uint32_t made_of;
     bool made = false;
 
     if (c->type == SFT__PK_PID && sft__pk_is_text(m->p, sft__pk_item(m->p, c->a, 0), "module")) {
@@ -174,9 +176,10 @@ static sft_status record_call(sft__machine *m, uint32_t callable, uint32_t args,
         }
     }
     if (made) {
-        SFT_TRY(sft__pm_top(m, &args, err));
+        SFT_TRY(sft__pm_top(m, &made_of, err));
         if (c->known != SFT__G_EVAL) {
-            sft__pk_at(m->p, args)->a = callable; /* which kind of dict, set, tuple it is */
+            sft__pk_at(m->p, made_of)->a = callable; /* which kind of dict, set, tuple it is */
+            sft__pk_at(m->p, made_of)->b = args;     /* tensors in them are not forgotten */
         }
         return SFT_OK;
     }
@@ -218,6 +221,10 @@ static sft_status op_build(sft__machine *m, sft_error *err) {
     if (n->type != SFT__PK_CALL && n->type != SFT__PK_DICT) {
         return sft__pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-type", err,
                            "a state is given to something that has none");
+    }
+    if (n->state != SFT__PK_NO) {
+        SFT_TRY(sft__pm_odd(m, SFT_SCAN_UNKNOWN, "pickle-state", err,
+                            "a second state is given to one object"));
     }
     n->state = state;
     return n->known == SFT__G_JOBLIB_ARRAY && n->type == SFT__PK_CALL && m->p->joblib

@@ -95,7 +95,9 @@ typedef struct sft__pickle {
     bool classes;  /* an unknown class is no error by itself (its weights are wanted) */
 } sft__pickle;
 
+/* Any number is fine: fields of nodes of other types than was hoped for come here, too. */
 static inline sft__pk_node *sft__pk_at(const sft__pickle *p, uint32_t id) {
+    id = id < p->count ? id : SFT__PK_NO;
     return &p->chunks[id / SFT__PK_CHUNK][id % SFT__PK_CHUNK];
 }
 

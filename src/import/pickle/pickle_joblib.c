@@ -39,14 +39,15 @@ static bool has_objects(const sft__pickle *p, const sft__pk_node *dtype,
 }
 
 /* A pickle inside, by another unpickler: another memo. It holds no such arrays. */
-static sft_status skip_objects(sft__machine *m, sft_error *err) {
+static sft_status skip_objects(sft__machine *m, sft__pk_node *array, sft_error *err) {
     const uint32_t root = m->p->root;
 
     m->p->joblib = false;
     const sft_status status = sft__pickle_run(m->p, sft__pk_tell(m->in), m->in->end, err);
     m->p->joblib = true;
+    const uint32_t objects = m->p->root; /* what is in it is not forgotten */
     m->p->root = root;
-    return status;
+    return status == SFT_OK ? sft__pm_items_add(m, array, &objects, 1, err) : status;
 }
 
 static sft_status skip_padding(sft__machine *m, uint32_t state, sft_error *err) {
@@ -79,7 +80,7 @@ sft_status sft__pm_joblib(sft__machine *m, sft__pk_node *array, sft_error *err) 
     }
     m->job->format = SFT_IMPORT_JOBLIB;
     if (has_objects(m->p, dtype, code)) {
-        return skip_objects(m, err);
+        return skip_objects(m, array, err);
     }
     for (sft__pk_iter it = sft__pk_begin(sft__pk_at(m->p, shape)); sft__pk_next(&it, &item);) {
         uint64_t n;

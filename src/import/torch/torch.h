@@ -50,6 +50,9 @@ typedef struct sft__decoded_text {
     uint32_t source;
 } sft__decoded_text;
 
+/* A node: its bytes are in a view of the catalog; it was looked at; it was told of; all below it was. */
+enum { SFT__TORCH_MET = 1, SFT__TORCH_SEEN = 2, SFT__TORCH_TOLD = 4, SFT__TORCH_PART = 8 };
+
 typedef struct sft__torch {
     sft__import *job;
     sft__pickle *p;
@@ -69,16 +72,24 @@ typedef struct sft__torch {
     size_t text_count;
     size_t text_room;
     uint64_t text_bytes;    /* of all of them */
+    uint8_t *marks;         /* one for each node while its tree is read; NULL: nobody asks */
     uint64_t storage_bytes; /* of all that the container holds, for the unused ones */
 } sft__torch;
 
 /* Adds everything under the chosen part of the tree to the catalog; t->p->root is the root. */
 sft_status sft__torch_tree(sft__torch *t, sft_error *err);
 void sft__torch_reset(sft__torch *t);
+static inline void sft__torch_mark(const sft__torch *t, uint32_t id, uint8_t mark) {
+    if (t->marks != NULL) {
+        t->marks[id] |= mark;
+    }
+}
 
 /* torch_eval.c: is this node a tensor (a call that rebuilds one, a numpy array, a persistent id)?
  */
 bool sft__torch_is_tensor(const sft__torch *t, uint32_t id);
+/* Marks the call that makes the tensor, and those that it is seen through. */
+void sft__torch_meet(const sft__torch *t, uint32_t id);
 /* What a leaf of the tree becomes: one view, or several with suffixes (quantised, sparse). */
 enum { SFT__TORCH_PARTS = 4 };
 typedef struct sft__part {
@@ -118,6 +129,9 @@ bool sft__torch_is_wrapper(const sft__torch *t, uint32_t id);
 /* torch_numpy.c: an array that numpy pickled. */
 sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err);
 bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call);
+/* A masked one: .data, .mask, and its .fill_value if it has one. */
+sft_status sft__torch_masked(sft__torch *t, const sft__pk_node *call,
+                             sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err);
 
 /* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors,
  * and the slices none; the bytes of an array that are text (low, high, first, source, data are

@@ -234,6 +234,7 @@ static sft_status view_of(sft__torch *t, const sft__pk_node *call, const sft_dty
     if (pid->type != SFT__PK_PID) {
         return bad(err, "torch-view", "a tensor over something that is no storage");
     }
+    sft__torch_mark(t, arg(t, call, 0), SFT__TORCH_MET);
     if (!sft__pk_uint(t->p, arg(t, call, 1), &offset)) {
         return bad(err, "torch-view", "an offset that is no integer of 0 or more");
     }
@@ -290,8 +291,10 @@ static sft_status eval_tensor(sft__torch *t, const sft__pk_node *call, uint32_t 
 
 /* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
  * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. */
-static uint32_t strip(const sft__torch *t, uint32_t id, sft__pk_node *call, const char **subclass) {
+static uint32_t strip(const sft__torch *t, uint32_t id, sft__pk_node *call, const char **subclass,
+                      uint8_t mark) {
     *call = *node(t, id);
+    sft__torch_mark(t, id, mark);
     for (int depth = 0; depth < NEST_MAX; depth++) {
         uint32_t known = call->known;
         if (call->type != SFT__PK_CALL) {
@@ -326,8 +329,16 @@ static uint32_t strip(const sft__torch *t, uint32_t id, sft__pk_node *call, cons
                        : (uint32_t)SFT__G_UNKNOWN;
         }
         *call = *node(t, next);
+        sft__torch_mark(t, next, mark);
     }
     return SFT__G_UNKNOWN;
+}
+
+void sft__torch_meet(const sft__torch *t, uint32_t id) {
+    const char *subclass = NULL;
+    sft__pk_node call;
+
+    (void)strip(t, id, &call, &subclass, SFT__TORCH_MET);
 }
 
 bool sft__torch_is_tensor(const sft__torch *t, uint32_t id) {
@@ -342,9 +353,10 @@ bool sft__torch_is_tensor(const sft__torch *t, uint32_t id) {
         (sft__torch_is_wrapper(t, id) && sft__torch_attributes(t, id) != SFT__PK_NO)) {
         return false;
     }
-    const uint32_t known = strip(t, id, &call, &subclass);
+    const uint32_t known = strip(t, id, &call, &subclass, 0);
     return (known >= SFT__G_REBUILD_TENSOR && known <= SFT__G_REBUILD_FROM_CPU) ||
-           known == SFT__G_STORAGE || (known != SFT__G_UNKNOWN && sft__torch_is_array(t, &call));
+           known == SFT__G_STORAGE || known == SFT__G_NP_MASKED ||
+           (known != SFT__G_UNKNOWN && sft__torch_is_array(t, &call));
 }
 
 /* A storage by itself: one dimension. A tar's persistent id: whatever it says. */
@@ -372,7 +384,7 @@ static sft_status eval_pid(sft__torch *t, const sft__pk_node *pid, sft__view *v,
 static sft_status eval_one(sft__torch *t, uint32_t id, sft__view *v, sft_error *err) {
     const char *subclass = NULL;
     sft__pk_node call;
-    const uint32_t known = strip(t, id, &call, &subclass);
+    const uint32_t known = strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
     memset(v, 0, sizeof *v);
     if (known == SFT__G_STORAGE) {
@@ -564,7 +576,7 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
                            sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err) {
     const char *subclass = NULL;
     sft__pk_node call;
-    const uint32_t known = strip(t, id, &call, &subclass);
+    const uint32_t known = strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
     *count = 0;
     if (subclass != NULL) {
@@ -575,6 +587,7 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
                          subclass);
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
+        sft__torch_mark(t, id, SFT__TORCH_TOLD);
         return sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
                                   known == SFT__G_REBUILD_META
                                       ? "a tensor on the meta device has no data"
@@ -585,6 +598,8 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
         status = eval_qtensor(t, &call, parts, count, err);
     } else if (known == SFT__G_REBUILD_SPARSE) {
         status = eval_sparse(t, &call, parts, count, err);
+    } else if (known == SFT__G_NP_MASKED) {
+        status = sft__torch_masked(t, &call, parts, count, err);
     } else if (known == SFT__G_REBUILD_NESTED) {
         status = eval_nested(t, &call, parts, count, err);
     } else if (known == SFT__G_REBUILD_SPARSE_CSR) {
@@ -596,6 +611,7 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
     }
     if (status != SFT_OK) {
         *count = 0;
+        sft__torch_mark(t, id, SFT__TORCH_TOLD);
     }
     return left_out(t, name, name_len, status, err);
 }

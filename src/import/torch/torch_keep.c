@@ -442,6 +442,10 @@ static sft_status tag_of(keeping *k, const sft__pk_node *n, uint32_t len, const 
         return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
                                   "tree: a collections.defaultdict is kept as a dict");
     }
+    if (n->a != SFT__PK_NO && strcmp(by->u.text, "collections.deque") == 0) {
+        return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
+                                  "tree: a collections.deque is kept as a list");
+    }
     return SFT_OK;
 }
 

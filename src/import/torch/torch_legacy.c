@@ -13,13 +13,21 @@ enum { MAGIC_BYTES = 15, PICKLES_MAX = 64 };
 static const uint8_t magic[MAGIC_BYTES] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                            0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
 
+/* Protocol 1 has it as text. (Protocol 0 cannot name a storage.) */
+static const char magic_text[] = "L119547037146038801333356L\n.";
+
+static bool is_text(const sft__probe *p) {
+    return p->head_len >= sizeof magic_text + 8 &&
+           memcmp(p->head, magic_text, sizeof magic_text - 1) == 0;
+}
+
 /* Protocols 4 and 5 put a frame around the number. */
 static bool probe_legacy(const sft__probe *p) {
     const uint8_t *h = p->head;
     const size_t at = h[2] == 0x95 ? 11 : 2;
 
-    return p->head_len >= MAGIC_BYTES + 9 && h[0] == 0x80 && h[1] >= 2 && h[1] <= 5 &&
-           memcmp(h + at, magic + 2, MAGIC_BYTES - 3) == 0;
+    return is_text(p) || (p->head_len >= MAGIC_BYTES + 9 && h[0] == 0x80 && h[1] >= 2 &&
+                          h[1] <= 5 && memcmp(h + at, magic + 2, MAGIC_BYTES - 3) == 0);
 }
 
 /* ---------------------------------------------------------------- the storages behind the pickles
@@ -147,8 +155,14 @@ static sft_status next_pickle(legacy *l, uint64_t *at, uint32_t *root, sft_error
 static sft_status read_head(legacy *l, uint64_t *at, sft_error *err) {
     uint32_t root;
     uint64_t version;
+    uint8_t first;
 
-    SFT_TRY(next_pickle(l, at, &root, err));
+    SFT_TRY(sft_source_read(l->t.job->file, 0, &first, 1, err));
+    if (first == (uint8_t)magic_text[0]) {
+        *at = sizeof magic_text - 1; /* all of the first pickle, as the probe has seen */
+    } else {
+        SFT_TRY(next_pickle(l, at, &root, err));
+    }
     SFT_TRY(next_pickle(l, at, &root, err));
     if (!sft__pk_uint(&l->p, root, &version) || version != 1001) {
         return sft__fail_at(err, SFT_E_SCHEMA, *at,

@@ -58,17 +58,14 @@ static sft_status np_dtype(const sft__torch *t, uint32_t id, const sft_dtype **d
     return SFT_OK;
 }
 
-static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fortran,
-                          uint32_t data, sft__view *v, sft_error *err) {
+/* v->dtype and v->swap are set. */
+static sft_status np_place(sft__torch *t, uint32_t shape, bool fortran, uint32_t data, sft__view *v,
+                           sft_error *err) {
     const sft__pk_node *bytes = sft__pk_at(t->p, data);
     uint64_t size;
 
-    SFT_TRY(np_dtype(t, dtype, &v->dtype, &v->swap, err));
     SFT_TRY(sft__torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
-    if (t->paddle && v->dtype->id == SFT_U16) {
-        v->dtype = sft_dtype_get(SFT_BF16); /* Paddle has no other use for it */
-    }
     if (bytes->type == SFT__PK_BYTES) {
         v->data = t->p->source;
         v->source = t->p->source_index;
@@ -96,6 +93,46 @@ static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fo
         return sft__fail_at(err, SFT_E_SIZE, v->low,
                             "numpy-pickle: an array of %llu bytes has %llu bytes of data",
                             (unsigned long long)size, (unsigned long long)(v->high - v->low));
+    }
+    return SFT_OK;
+}
+
+static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fortran,
+                          uint32_t data, sft__view *v, sft_error *err) {
+    SFT_TRY(np_dtype(t, dtype, &v->dtype, &v->swap, err));
+    if (t->paddle && v->dtype->id == SFT_U16) {
+        v->dtype = sft_dtype_get(SFT_BF16); /* Paddle has no other use for it */
+    }
+    return np_place(t, shape, fortran, data, v, err);
+}
+
+/* _mareconstruct(MaskedArray, ndarray, (0,), 'b') with state (version, shape, dtype, fortran, data,
+ * mask, fill value). Source: numpy/ma/core.py, MaskedArray.__getstate__. */
+sft_status sft__torch_masked(sft__torch *t, const sft__pk_node *call,
+                             sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err) {
+    const sft__pickle *p = t->p;
+    const uint32_t state = call->state;
+    const sft__pk_node *order = sft__pk_at(p, sft__pk_item(p, state, 3));
+    const uint32_t shape = sft__pk_item(p, state, 1);
+    const uint32_t fill = sft__pk_item(p, state, 6);
+    const bool fortran = order->type == SFT__PK_BOOL && order->u.integer != 0;
+
+    if (sft__pk_at(p, state)->type != SFT__PK_TUPLE || sft__pk_at(p, state)->count != 7) {
+        return bad(err, "a masked array without its state");
+    }
+    memset(parts, 0, SFT__TORCH_PARTS * sizeof *parts);
+    parts[0].suffix = ".data";
+    SFT_TRY(np_fill(t, shape, sft__pk_item(p, state, 2), fortran, sft__pk_item(p, state, 4),
+                    &parts[0].view, err));
+    parts[1].suffix = ".mask";
+    parts[1].view.dtype = sft_dtype_get(SFT_BOOL);
+    SFT_TRY(np_place(t, shape, fortran, sft__pk_item(p, state, 5), &parts[1].view, err));
+    *count = 2;
+    if (sft__torch_is_array(t, sft__pk_at(p, fill))) {
+        parts[2].suffix = ".fill_value";
+        sft__torch_meet(t, fill);
+        SFT_TRY(sft__torch_numpy(t, sft__pk_at(p, fill), &parts[2].view, err));
+        *count = 3;
     }
     return SFT_OK;
 }

@@ -188,9 +188,11 @@ static sft_status count_node(walk *w, counting *c, uint32_t id, sft_error *err) 
     uint32_t child;
 
     SFT_TRY(sft__tree_visit(w, 0, err));
-    if (sft__torch_is_tensor(w->t, id)) {
-        c->tensors++;
-        return sft__tree_outside(w, id, err);
+    const bool wrapper = sft__torch_is_wrapper(w->t, id);
+    if (sft__torch_is_tensor(w->t, id) || wrapper) {
+        SFT_TRY(ahead(w, c, sft__torch_attributes(w->t, id), err));
+        c->tensors += !wrapper;
+        return wrapper ? SFT_OK : sft__tree_outside(w, id, err);
     }
     const bool call = n->type == SFT__PK_CALL;
     if (call || n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
@@ -200,7 +202,7 @@ static sft_status count_node(walk *w, counting *c, uint32_t id, sft_error *err) 
         }
     }
     SFT_TRY(ahead(w, c, call ? n->b : SFT__PK_NO, err));
-    return ahead(w, c, call ? n->state : SFT__PK_NO, err);
+    return ahead(w, c, call || n->type == SFT__PK_DICT ? n->state : SFT__PK_NO, err);
 }
 
 /* Every tensor below, each once. */
@@ -232,6 +234,7 @@ static sft_status tell_part(walk *w, uint32_t key, uint32_t id, kind is, sft_err
         text = number;
     }
     SFT_TRY(count_part(w, id, &tensors, err));
+    sft__torch_mark(w->t, id, SFT__TORCH_PART);
     sft__import_left(w->t->job, text, len, tensors, "%s (%llu %s); --key \"%.100s\" takes it",
                      kinds[is], (unsigned long long)tensors, tensors == 1 ? "tensor" : "tensors",
                      text);

@@ -10,16 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One node under way: its children are items, then arguments and state of records. */
-typedef struct step {
-    uint32_t id;
-    uint32_t index;
-    uint32_t name_len; /* of the path to this node */
-    uint32_t stage;    /* 0 items, 1 arguments, 2 state, 3 done; 4: a tensor's attributes, then 3 */
-    char joint;        /* between the names of this node and of its children */
-    bool wrapper;
-    sft__pk_iter it;
-} step;
+/* Of step.stage. */
+enum { ITEMS = 0, ARGUMENTS = 1, STATE = 2, DONE = 3, ATTRIBUTES = 4 };
 
 static sft__pk_node *node(const walk *w, uint32_t id) {
     return sft__pk_at(w->t->p, id);
@@ -48,16 +40,16 @@ static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err)
     const sft__pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
-    *s = (step){.id = id, .name_len = name_len, .stage = 0, .joint = '.'};
+    *s = (step){.id = id, .name_len = name_len, .stage = ITEMS, .joint = '.'};
     if (sft__torch_is_wrapper(w->t, id)) {
-        s->stage = 4;
+        s->stage = ATTRIBUTES;
         return SFT_OK;
     }
     if (n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
         n->type == SFT__PK_SET || record) {
         s->it = sft__pk_begin(n);
     } else {
-        s->stage = 3;
+        s->stage = DONE;
     }
     return SFT_OK;
 }
@@ -67,12 +59,12 @@ static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
     const sft__pk_node *n = node(w, s->id);
 
     *key = SFT__PK_NO;
-    if (s->stage == 4) {
-        s->stage = 3;
+    if (s->stage == ATTRIBUTES) {
+        s->stage = DONE;
         *child = sft__torch_attributes(w->t, s->id);
         return *child != SFT__PK_NO;
     }
-    if (s->stage == 0) {
+    if (s->stage == ITEMS) {
         uint32_t first;
         if (sft__pk_next(&s->it, &first)) {
             *child = first;
@@ -85,57 +77,23 @@ static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
             s->index++;
             return true;
         }
-        s->stage = n->type == SFT__PK_CALL ? 1 : 3;
+        s->stage = n->type == SFT__PK_CALL ? ARGUMENTS : DONE;
     }
-    if (s->stage == 1) {
-        s->stage = 2;
+    if (s->stage == ARGUMENTS) {
+        s->stage = STATE;
         if (n->b != SFT__PK_NO) {
             *child = n->b;
             return true;
         }
     }
-    if (s->stage == 2) {
-        s->stage = 3;
+    if (s->stage == STATE) {
+        s->stage = DONE;
         if (n->state != SFT__PK_NO) {
             *child = n->state;
             return true;
         }
     }
     return false;
-}
-
-/* ---------------------------------------------------------------- who holds a tensor */
-
-/* Sets extra = 1 in every node below root that is a tensor or holds one. */
-static sft_status find_holders(walk *w, uint32_t root, sft_error *err) {
-    SFT_TRY(enter(w, root, 0, err));
-    node(w, root)->colour = GREY;
-    while (w->depth > 0) {
-        step *s = &w->stack[w->depth - 1];
-        sft__pk_node *n = node(w, s->id);
-        uint32_t key;
-        uint32_t child;
-        if ((s->stage == 0 || n->type == SFT__PK_PID) && sft__torch_is_tensor(w->t, s->id)) {
-            n->extra = 1;
-            s->stage = n->type == SFT__PK_PID ? 3 : 4;
-        }
-        if (next_child(w, s, &key, &child)) {
-            sft__pk_node *c = node(w, child);
-            if (c->colour == WHITE) { /* each node once */
-                c->colour = GREY;
-                SFT_TRY(enter(w, child, 0, err));
-            } else {
-                n->extra |= c->extra;
-            }
-            continue;
-        }
-        n->colour = BLACK;
-        w->depth--;
-        if (w->depth > 0) {
-            node(w, w->stack[w->depth - 1].id)->extra |= n->extra;
-        }
-    }
-    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -153,10 +111,11 @@ sft_status sft__tree_name(walk *w, size_t at, const char *text, size_t len, sft_
 }
 
 /* Parts of a pickled module that are no parts of its tensors' names. */
-static bool is_module_part(const sft__pk_node *key) {
+bool sft__tree_is_module_part(const sft__pk_node *key) {
     static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (key->count == strlen(parts[i]) && memcmp(key->u.text, parts[i], key->count) == 0) {
+        if (key->type == SFT__PK_STR && key->count == strlen(parts[i]) &&
+            memcmp(key->u.text, parts[i], key->count) == 0) {
             return true;
         }
     }
@@ -171,8 +130,7 @@ static bool is_paddle_pair(const walk *w, uint32_t id) {
            sft__torch_is_array(w->t, node(w, sft__pk_item(w->t->p, id, 1)));
 }
 
-/* The name of a child below w->name[0, len): its length goes to *out. *good false: left out, told.
- */
+/* The name of a child below w->name[0, len): its length goes to *out. *good: it has one. */
 static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len, uint32_t *out,
                              bool *good, sft_error *err) {
     const sft__pk_node *parent = node(w, s->id);
@@ -193,15 +151,14 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
         n = (size_t)snprintf(number, sizeof number, "%lld", (long long)k->u.integer);
         text = number;
     } else if (k->type == SFT__PK_STR && sft__utf8_valid(k->u.text, k->count) == k->count) {
-        if (is_module_part(k)) {
+        if (sft__tree_is_module_part(k)) {
             return SFT_OK;
         }
         text = k->u.text;
         n = k->count;
     } else {
-        *good = false;
-        return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET,
-                                  err, "torch-name: a key that is no text or integer");
+        *good = false; /* torch_account.c names every tensor below */
+        return SFT_OK;
     }
     if (len != 0) {
         SFT_TRY(sft__tree_name(w, len, &s->joint, 1, err));
@@ -326,6 +283,7 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return status == SFT_OK ? enter_parts(w, child, len, err) : status;
     }
     if (wrapper) {
+        sft__torch_meet(w->t, child);
         return c->extra != 0 ? enter_parts(w, child, len, err)
                              : told_out(w, len, "a tensor of a class without any bytes", err);
     }
@@ -347,6 +305,7 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
     node(w, root)->colour = ON_PATH;
     if (sft__torch_is_wrapper(w->t, root)) {
         SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        sft__torch_meet(w->t, root);
         SFT_TRY(enter_parts(w, root, 6, err));
     } else {
         SFT_TRY(enter(w, root, 0, err));
@@ -434,16 +393,38 @@ static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err
 
 /* ---------------------------------------------------------------- the whole */
 
+/* Nothing is lost in silence. A part that was asked for is all that is asked. */
+static sft_status complete(walk *w, uint32_t part, sft_error *err) {
+    const sft_import_options *o = &w->t->job->options;
+    const bool all = o->key == NULL || strcmp(o->key, ".") == 0;
+    size_t taken = 0;
+
+    if (w->t->job->scanning) {
+        return SFT_OK; /* nothing is made of it */
+    }
+    SFT_TRY(sft__tree_account(w, all ? w->t->p->root : part, all, err));
+    for (size_t i = 0; i < w->leaf_count; i++) {
+        taken += !w->leaves[i].outside;
+    }
+    return w->seen == 0 || taken != 0 || (o->flags & SFT_IMPORT_KEEP_TREE) == 0
+               ? SFT_OK
+               : sft__fail(err, SFT_E_UNSUPPORTED,
+                           "tree: it holds tensors, and none of them can be kept");
+}
+
 static sft_status tree(walk *w, sft_error *err) {
     const uint32_t root = w->t->p->root;
     uint32_t part;
 
-    SFT_TRY(find_holders(w, root, err));
+    SFT_TRY(sft__import_alloc(w->t->job, &w->t->marks, w->t->p->count, 1, err));
+    memset(w->t->marks, 0, w->t->p->count);
+    SFT_TRY(sft__tree_holders(w, root, err));
     SFT_TRY(locate(w, root, &part, err));
     w->visits = 0;
     w->t->paddle = w->t->job->format == SFT_IMPORT_PICKLE && sft__paddle_is_dict(w->t, part);
     if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
         SFT_TRY(sft__tree_keep(w, part, err));
+        SFT_TRY(complete(w, part, err));
         SFT_TRY(sft__tree_merge(w, err));
         SFT_TRY(sft__tree_kept(w, err));
         return sft__tree_emit(w, err);
@@ -457,6 +438,7 @@ static sft_status tree(walk *w, sft_error *err) {
                          SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
                          (unsigned long long)w->others);
     }
+    SFT_TRY(complete(w, part, err));
     SFT_TRY(sft__tree_merge(w, err));
     return sft__tree_emit(w, err);
 }

@@ -37,9 +37,23 @@ typedef struct sft__top {
     size_t len;
 } sft__top;
 
+/* One node under way: its children are items, then arguments and state of records. */
+typedef struct step {
+    uint32_t id;
+    uint32_t index;
+    uint32_t name_len; /* of the path to this node */
+    uint32_t stage;    /* each walk has its own */
+    uint32_t key;      /* torch_account.c: of a dict's last item */
+    char joint;        /* between the names of this node and of its children */
+    bool wrapper;
+    bool half; /* torch_account.c: the value of `key` comes next */
+    uint8_t inherited;
+    sft__pk_iter it;
+} step;
+
 typedef struct walk {
     sft__torch *t;
-    struct step *stack;
+    step *stack;
     size_t depth;
     size_t room;
     char *name; /* path of the innermost node */
@@ -49,6 +63,7 @@ typedef struct walk {
     size_t leaf_room;
     uint64_t visits;
     uint64_t others; /* leaves that are no tensors */
+    uint64_t seen;   /* tensors and storages that the file has, when all have been accounted for */
     sft__buf json;
     sft__mention *mentions;
     size_t mention_count;
@@ -72,6 +87,15 @@ sft_status sft__tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err);
 
 /* The tensor `id` of a part that is not taken. */
 sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err);
+
+/* Parts of a pickled module that are no parts of its tensors' names. */
+bool sft__tree_is_module_part(const sft__pk_node *key);
+
+/* torch_account.c: sets extra = 1 in every node below root that is a tensor or holds one. */
+sft_status sft__tree_holders(walk *w, uint32_t root, sft_error *err);
+/* Names every tensor below root that is in no view and was not told of; all: those that nothing leads
+ * to, too. */
+sft_status sft__tree_account(walk *w, uint32_t root, bool all, sft_error *err);
 
 /* torch_parts.c: the part of the tree that is the model, or all of it; what stays outside is told. */
 sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err);
