@@ -146,6 +146,25 @@ SFT_API void sft_builder_free(sft_builder *builder); /* NULL is fine */
 SFT_API void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index),
                           void *ctx);
 
+/* For those who write a file that is to replace the one at `path` (a link is followed; nothing there, or no
+ * regular file: nothing is done): gives the open file that one's permission bits and, as far as the system
+ * lets this process, its owner, access control list and extended attributes. Not those that the system or
+ * its policy sets (security.*), nor what describes the bytes of an overlay. SFT_E_IO: the permission bits
+ * cannot be set. On Windows nothing is done: a replaced file's list is kept there by the system, or not. */
+SFT_API SFT_MUST_CHECK sft_status sft_file_keep(int fd, const char *path, sft_error *err);
+
+/* For those who write a model of several files, which appear one after the other, the one at `index` last:
+ * the index that readers begin with, or a layout.json. begin: all files are written, none has its name yet;
+ * leaves a file .INDEX.sft-half beside it, then removes an older index, so that until the new one is in place
+ * nobody takes what lies there for a model: opening the directory is SFT_E_CHANGED. end: the new index is in
+ * place, or the older files are all there still (then give back their index first). durable: the directory is
+ * flushed in between. */
+SFT_API SFT_MUST_CHECK sft_status sft_model_begin(const char *index, int durable, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_model_end(const char *index, sft_error *err);
+/* SFT_E_CHANGED if a model whose files are in `directory`, or were to be, is half written or half replaced:
+ * there is a file .NAME.sft-half, and no NAME. */
+SFT_API SFT_MUST_CHECK sft_status sft_model_check(const char *directory, sft_error *err);
+
 /* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and cut. */
 SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
                                  const char *tensor, size_t tensor_len, const char *format, ...)

@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "catalog/model.h"
+#include "io/half.h"
 #include <stdlib.h>
 
 #define WEIGHTS         ".safetensors"
@@ -18,6 +19,7 @@ typedef struct listed {
 } listed;
 
 typedef struct listing {
+    bool marked; /* a model in it is half written, perhaps */
     sft__arena *arena;
     const sft_allocator *allocator;
     listed *weights;
@@ -40,6 +42,7 @@ static sft_status list_add(void *ctx, const char *name, size_t len, sft_error *e
     listed **list = weights ? &l->weights : &l->indexes;
     size_t *count = weights ? &l->weight_count : &l->index_count;
 
+    l->marked = l->marked || sft__half_is_mark(name, len);
     if (name[0] == '.' || (!weights && !has_suffix(name, len, INDEX))) {
         return SFT_OK;
     }
@@ -314,6 +317,22 @@ static sft_status set_prefix(sft__model *model, const char *path, size_t len, bo
     return SFT_OK;
 }
 
+/* The index that named the files is there still, so none of them was replaced before it was opened:
+ * who replaces a model removes its index first. */
+static sft_status same_index(const sft__model *model, const char *path, const sft__stat *then,
+                             sft_error *err) {
+    sft__stat now;
+    bool there;
+
+    SFT_TRY(sft__path_stat(path, &there, &now, err));
+    if (there && now.device == then->device && now.inode == then->inode && now.size == then->size &&
+        now.mtime_ns == then->mtime_ns) {
+        return SFT_OK;
+    }
+    return sft__fail(err, SFT_E_CHANGED, "%s was replaced while its files were opened",
+                     model->index_name);
+}
+
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
                                    const sft__open *options, sft_error *err) {
     sft__model model = {.catalog = catalog, .options = options, .folder = SFT__NO_HANDLE};
@@ -336,6 +355,9 @@ sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *sourc
     }
     if (status == SFT_OK) {
         status = read_index(&model, source, &l, err);
+    }
+    if (status == SFT_OK && sft__source_stamp(source, &st)) {
+        status = same_index(&model, path, &st, err);
     }
     listing_reset(&l);
     model_reset(&model);
@@ -384,14 +406,42 @@ static sft_status open_chosen(sft__model *model, const listing *l, sft_error *er
                                  &missing, err));
     SFT_TRY(sft__source_from_handle(&source, file, &st, model->index_name, SFT_ACCESS_READ,
                                     model->catalog->allocator, err));
-    const sft_status status = read_index(model, source, l, err);
+    sft_status status = read_index(model, source, l, err);
     sft_source_close(source);
+    if (status == SFT_OK) {
+        const size_t before = strlen(model->prefix);
+        const size_t len = strlen(model->index_name) + 1;
+        char *path = sft__arena_alloc(&model->catalog->arena, before + len, 1);
+        if (path == NULL) {
+            return sft__arena_failed(&model->catalog->arena, before + len, err);
+        }
+        memcpy(path, model->prefix, before);
+        memcpy(path + before, model->index_name, len);
+        status = same_index(model, path, &st, err);
+    }
     return status;
 }
 
+/* Files come and go without anybody's word; but who writes a model of several leaves a mark first, and an
+ * index last. */
+static sft_status look_again(void *ctx, const char *name, size_t len, sft_error *err) {
+    (void)ctx;
+    return name[0] != '.' && has_suffix(name, len, INDEX)
+               ? sft__fail(err, SFT_E_CHANGED, "a model came to lie there while it was opened")
+               : SFT_OK;
+}
+
 static sft_status open_unindexed(sft__model *model, listing *l, sft_error *err) {
+    if (l->marked) {
+        SFT_TRY(sft_model_check(model->prefix[0] != '\0' ? model->prefix : ".", err));
+    }
     SFT_TRY(shards_from_listing(model, l, err));
     SFT_TRY(sft__shards_load(model, err));
+    if (model->elsewhere == NULL) { /* began, or ended, meanwhile? */
+        const char *path = model->prefix[0] != '\0' ? model->prefix : ".";
+        SFT_TRY(sft__folder_list(path, look_again, NULL, err));
+        SFT_TRY(sft_model_check(path, err));
+    }
     return sft__shards_merge(model, err);
 }
 

@@ -61,6 +61,8 @@ sft_status sft__checkpoint_disk_make_folder(const char *path,
                                             sft_error *err); /* one that is there is fine */
 sft_status sft__checkpoint_disk_rename(const char *from, const char *to,
                                        sft_error *err); /* replaces a file, or an empty folder */
+/* The file `from`, which is about to replace `to`, gets what that one has beside its bytes. */
+sft_status sft__checkpoint_disk_keep(const char *from, const char *to, sft_error *err);
 sft_status sft__checkpoint_disk_remove(const char *path, sft_error *err); /* a file; none is fine */
 bool sft__checkpoint_disk_is_link(const char *path);
 bool sft__checkpoint_disk_remove_folder(const char *path); /* if it is empty */

@@ -7,6 +7,7 @@
 #include "checkpoint/disk.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sft/extend.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -274,6 +275,16 @@ sft_status sft__checkpoint_disk_rename(const char *from, const char *to, sft_err
         return sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno, "cannot put \"%.200s\" in place", to);
     }
     return SFT_OK;
+}
+
+sft_status sft__checkpoint_disk_keep(const char *from, const char *to, sft_error *err) {
+    const int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open \"%.200s\"", from);
+    }
+    const sft_status status = sft_file_keep(fd, to, err);
+    (void)close(fd); /* read-only */
+    return status;
 }
 
 sft_status sft__checkpoint_disk_remove(const char *path, sft_error *err) {

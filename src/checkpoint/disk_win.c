@@ -208,6 +208,13 @@ sft_status sft__checkpoint_disk_rename(const char *from, const char *to, sft_err
                : fail(err, SFT_E_NOT_COMMITTED, "put in place", to);
 }
 
+sft_status sft__checkpoint_disk_keep(const char *from, const char *to, sft_error *err) {
+    (void)from;
+    (void)to;
+    (void)err;
+    return SFT_OK;
+}
+
 sft_status sft__checkpoint_disk_remove(const char *path, sft_error *err) {
     wchar_t wide[ROOM];
     SFT_TRY(widen(path, wide, err));

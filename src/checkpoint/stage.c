@@ -4,6 +4,7 @@
  */
 #include "checkpoint/stage.h"
 #include "checkpoint/layout_set.h"
+#include <sft/extend.h>
 #include <stdio.h>
 
 static const char suffix[] = ".sft-part";
@@ -400,6 +401,7 @@ static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from
         return SFT_OK;
     }
     SFT_TRY(sft__stage_parents(s, s->root, name, err));
+    SFT_TRY(sft__checkpoint_disk_keep(from->data, to->data, err));
     SFT_TRY(sft__checkpoint_disk_rename(from->data, to->data, err));
     if (s->durable && strchr(name, '/') != NULL) {
         to->data[base_at(to->data) - 1] = '\0';
@@ -408,21 +410,57 @@ static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from
     return SFT_OK;
 }
 
-static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
-    const sft_job *const job = s->job;
-    for (size_t i = 0; i < job->text_count; i++) { /* an old index must not speak of new files */
-        sft__checkpoint_disk_fact fact;
-        SFT_TRY(sft__stage_path(from, s->folder, job->texts[i].name, err));
-        SFT_TRY(sft__stage_path(to, s->root, job->texts[i].name, err));
-        SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
-        if (fact.exists) {
-            SFT_TRY(sft__checkpoint_disk_remove(to->data, err));
+/* The text that readers begin with, of a job of several files; NULL: none. */
+static const char *index_of(const sft_job *job) {
+    static const char *const ends[] = {".index.json", "layout.json"};
+    for (size_t k = 0; k < 2; k++) {
+        const size_t end = strlen(ends[k]);
+        for (size_t i = 0; i < job->text_count; i++) {
+            const char *const name = job->texts[i].name;
+            const size_t len = strlen(name);
+            if (len >= end && strcmp(name + len - end, ends[k]) == 0) {
+                return name;
+            }
         }
     }
-    for (size_t i = 0; i < job->count + job->text_count; i++) {
-        SFT_TRY(move_one(s, name_at(job, i), from, to, err));
+    return NULL;
+}
+
+/* What lies in the place of a text that is still to be moved goes. */
+static sft_status set_aside(const sft__stage *s, const char *name, bool index, sft__buf *from,
+                            sft__buf *to, sft_error *err) {
+    sft__checkpoint_disk_fact fact;
+    SFT_TRY(sft__stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__stage_path(to, s->root, name, err));
+    SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
+    if (!fact.exists) {
+        return SFT_OK;
     }
-    return SFT_OK;
+    SFT_TRY(sft__checkpoint_disk_keep(from->data, to->data, err));
+    return index ? sft_model_begin(to->data, s->durable, err)
+                 : sft__checkpoint_disk_remove(to->data, err);
+}
+
+static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
+    const sft_job *const job = s->job;
+    const char *const index = index_of(job);
+    if (index != NULL) { /* an old one must not speak of new files */
+        SFT_TRY(set_aside(s, index, true, from, to, err));
+    }
+    for (size_t i = 0; i < job->text_count; i++) {
+        SFT_TRY(set_aside(s, job->texts[i].name, false, from, to, err));
+    }
+    for (size_t i = 0; i < job->count + job->text_count; i++) {
+        if (name_at(job, i) != index) {
+            SFT_TRY(move_one(s, name_at(job, i), from, to, err));
+        }
+    }
+    if (index == NULL) {
+        return SFT_OK;
+    }
+    SFT_TRY(move_one(s, index, from, to, err));
+    SFT_TRY(sft__stage_path(to, s->root, index, err));
+    return sft_model_end(to->data, err);
 }
 
 static sft_status replace_folder(const sft__stage *s, sft_error *err) {

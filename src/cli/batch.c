@@ -392,7 +392,7 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
         names[n++] = b->texts[i].name;
     }
     bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
-    good = good && cli_older_begin(&older, false); /* the job sets the old index aside itself */
+    good = good && cli_older_begin(&older);
     if (good) {
         carry_out(b, job, label);
     }

@@ -159,6 +159,8 @@ struct cli {
     sft_catalog *unnamed; /* what --names was applied to */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
+    struct cli_kept *kept; /* of kept.h */
+    size_t kept_count;
     uint64_t viewed; /* which of the first 64 --view-as have met a tensor */
     const char *program;  /* what messages begin with */
     const struct cli_team *team; /* of team.c; NULL: this is the only process */

@@ -7,6 +7,7 @@
 #include "beside.h"
 #include "cmd.h"
 #include "foreign.h"
+#include "kept.h"
 #include "lost.h"
 #include "meta_json.h"
 #include "older.h"
@@ -363,7 +364,7 @@ static bool make_way(converting *k, const sft_import_convert_options *options, c
         files = result.files;
         k->api->report_free(report);
     }
-    return cli_older_find_set(older, c, output, files) && cli_older_begin(older, true);
+    return cli_older_find_set(older, c, output, files) && cli_older_begin(older);
 }
 
 static void convert(converting *k) {
@@ -504,6 +505,7 @@ static void export_into(converting *k, uint32_t format) {
         return;
     }
     export_options(k, &o);
+    cli_kept_watch(c, cli_text(c, "output"));
     o.report = &report;
     if (c->json) {
         json_begin(k);

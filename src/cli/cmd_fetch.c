@@ -155,7 +155,7 @@ static bool make_way(cli *c, const char *operand, const char *folder, cli_older 
     }
     sft_catalog_close(catalog);
     return cli_older_find(older, c, folder, (const char *const *)*names, *count, true) &&
-           cli_older_begin(older, false);
+           cli_older_begin(older);
 }
 
 static void fetch(cli *c) {

@@ -3,6 +3,7 @@
  * cli/cmd_get.c - one tensor, or a slice of it, into a .npy or raw file or to standard output, in
  * blocks: memory does not depend on the tensor's size. Read cmd.h and view.h first.
  */
+#include "kept.h"
 #include "npy.h"
 #include "sys.h"
 #include "view.h"
@@ -275,6 +276,7 @@ static void write_file(job *j) {
     if (!is_other_file(j) || !is_free(j)) {
         return;
     }
+    cli_kept_watch(j->c, j->output);
     int error = cli_sys_create(&file, j->output);
     if (error != 0) {
         fail_output(j, error);

@@ -3,6 +3,7 @@
  * cli/cmd_layout.c - layout: shows, merges and converts descriptions of how a model is cut among
  * ranks. Read ranks.h first.
  */
+#include "kept.h"
 #include "ranks.h"
 #include "sys.h"
 #include "work.h"
@@ -181,6 +182,7 @@ static void put_file(cli *c, const char *path, const char *text, size_t size) {
         cli_put(&c->out, text, size);
         return;
     }
+    cli_kept_watch(c, path);
     error = cli_sys_create(&f, path);
     if (error == 0) {
         error = cli_sys_write(f.fd, text, size);

@@ -4,6 +4,7 @@
  * of one call are one atomic edit; tensor data stays as it is, byte for byte. Read cmd.h first.
  */
 #include "cmd.h"
+#include "kept.h"
 #include "meta_json.h"
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +295,7 @@ static void change(cli *c, const char *operand) {
 
     memset(&ch, 0, sizeof ch);
     if (collect_changes(c, &ch)) {
+        cli_kept_watch(c, operand);
         keep_last(&ch);
         SFT_INIT(&options);
         SFT_INIT(&limits);

@@ -4,8 +4,9 @@
  * command safetensors. Read cmd.h first.
  */
 #include "cmd.h"
-#include "lost.h"
 #include "entry.h"
+#include "kept.h"
+#include "lost.h"
 #include "ranks.h"
 #include "sys.h"
 #include "team.h"
@@ -94,6 +95,7 @@ static void run(cli *c, int argc, char **argv) {
         } else {
             c->command->run(c);
             cli_lost_views(c);
+            cli_kept_end(c);
         }
     }
 }

@@ -5,6 +5,7 @@
  * read.
  */
 #include "older.h"
+#include "kept.h"
 #include "meta_json.h"
 #include "sys.h"
 #include <stdio.h>
@@ -287,6 +288,14 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
     return false;
 }
 
+static void watch_planned(const cli_older *o) {
+    for (size_t i = 0; o->c->force && !o->c->out.mute && i < o->planned_count; i++) {
+        char *path = path_of(o, o->planned[i]);
+        cli_kept_watch(o->c, path);
+        free(path);
+    }
+}
+
 bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
                     size_t count, bool whole) {
     listing l = {NULL, 0};
@@ -303,6 +312,7 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     if (cli_sys_kind(folder) != CLI_KIND_FOLDER || cli_sys_list(folder, on_entry, &l) != 0) {
         return true;
     }
+    watch_planned(o);
     take_indexes(o, &l, &first, &unproven);
     take_weights(o, &l, &first, &unproven);
     if (first != NULL && (!c->force || unproven != NULL)) {
@@ -428,7 +438,7 @@ static void remove_digests(const cli_older *o, const char *name) {
     free(digests);
 }
 
-bool cli_older_begin(cli_older *o, bool early) {
+bool cli_older_begin(cli_older *o) {
     const char *index = old_index(o);
 
     if (!o->c->force || o->c->out.mute || (o->count == 0 && !o->collides)) {
@@ -441,9 +451,6 @@ bool cli_older_begin(cli_older *o, bool early) {
         if (!good) {
             return false;
         }
-    }
-    if (early && o->collides && index != NULL) {
-        remove_file(o, index);
     }
     return true;
 }

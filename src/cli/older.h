@@ -35,9 +35,9 @@ bool cli_older_none(const char *folder);
  * which gets model.safetensors or its shards. */
 bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files);
 /* Before anything is replaced: leaves a journal, .NAME.sft-older, so that the same command finds
- * what to remove after a kill. early: files appear one by one before the index does, so where names
- * collide the old index goes first: nothing reads a mixture. False: reported. */
-bool cli_older_begin(cli_older *o, bool early);
+ * what to remove after a kill. (That nothing reads a mixture of both is the writers' work: see
+ * sft_model_begin.) False: reported. */
+bool cli_older_begin(cli_older *o);
 /* done: the new model is in place: removes the older one's files, its index first, with the digests
  * that are recorded beside them and beside what was replaced; the journal last. Else only the
  * journal goes, if the old index is still there. */

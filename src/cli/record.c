@@ -3,6 +3,7 @@
  * cli/record.c - see verify.h. Bytes go through one job: CRC32C of blocks in the workers, joined in
  * order; SHA-256, which cannot be joined, while joining.
  */
+#include "kept.h"
 #include "sys.h"
 #include "verify.h"
 #include "work.h"
@@ -262,6 +263,7 @@ static sft_status record_beside(record *r, sft_error *err) {
     char *path = beside_path(r->path);
     cli_out *out = cli_alloc(1, sizeof *out);
     cli_sys_file file;
+    cli_kept_watch(r->c, path);
     int error = cli_sys_create(&file, path);
 
     if (error == 0) {
@@ -326,6 +328,7 @@ bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside,
     if (!cli_open(c, path, 0, &catalog)) {
         return false;
     }
+    cli_kept_watch(c, path);
     r.catalog = catalog;
     *tensors = sft_catalog_count(catalog);
     *way = SFT_EDITED_NOTHING;

@@ -47,6 +47,10 @@ bool cli_sys_same_file(const char *a, const char *b);
 bool cli_sys_is_link(const char *path);  /* itself, whatever it leads to */
 char *cli_sys_real(const char *path);    /* absolute, without links; free() it; NULL: nothing there */
 
+/* Names of the extended attributes (an access control list is one), each with its NUL, one more NUL behind
+ * the last; free() it. NULL: none, or none here. */
+char *cli_sys_attributes(const char *path);
+
 /* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an
  * error number. */
 typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_folder);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sft/extend.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/xattr.h>
+#endif
 
 static volatile sig_atomic_t interrupted;
 static cli_sys_file *pending; /* the file that is not yet published */
@@ -255,6 +259,24 @@ char *cli_sys_real(const char *path) {
     return realpath(path, NULL);
 }
 
+char *cli_sys_attributes(const char *path) {
+#if defined(__linux__)
+    enum { ROOM = 64 << 10 }; /* what Linux allows */
+    char *names = malloc(ROOM + 1);
+    const ssize_t size = names != NULL ? listxattr(path, names, ROOM) : -1;
+
+    if (size <= 0) {
+        free(names);
+        return NULL;
+    }
+    names[size] = '\0';
+    return names;
+#else
+    (void)path;
+    return NULL;
+#endif
+}
+
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
     DIR *dir = opendir(folder);
     int error = 0;
@@ -331,8 +353,10 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
         f->path = NULL;
         return error;
     }
-    if (exists) {
-        (void)fchmod(f->fd, st.st_mode & 0777);
+    sft_error err;
+    if (exists && sft_file_keep(f->fd, f->path, &err) != SFT_OK) {
+        cli_sys_discard(f);
+        return err.sys;
     }
     if (!registered) {
         registered = atexit(remove_pending) == 0;

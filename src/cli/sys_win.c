@@ -247,6 +247,11 @@ bool cli_sys_is_link(const char *path) {
     return bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
 }
 
+char *cli_sys_attributes(const char *path) {
+    (void)path;
+    return NULL;
+}
+
 char *cli_sys_real(const char *path) {
     wchar_t *wide = to_wide(path);
     char *real = NULL;

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/strmap.h"
 #include "io/direct_posix.h"
+#include "io/keep_posix.h"
 #include "io/publish.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -39,9 +40,7 @@ struct sft__publish {
     int file;
     bool exists; /* the target did when we looked */
     bool named;  /* temp is a name in the folder that must go */
-    uint32_t old_mode;
-    uid_t old_uid;
-    gid_t old_gid;
+    struct stat was; /* if it did */
     char temp[NAME_LIMIT + 1];
     sft__direct *direct; /* for large parts of a large durable file; or NULL */
 };
@@ -114,9 +113,7 @@ static sft_status check_target(sft__publish *p, const struct stat *st, sft_error
                                                  : "a device");
     }
     p->exists = true;
-    p->old_mode = (uint32_t)st->st_mode & 0777u;
-    p->old_uid = st->st_uid;
-    p->old_gid = st->st_gid;
+    p->was = *st;
     if (p->options.new_only) {
         return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
@@ -268,33 +265,17 @@ static int make_linked(sft__publish *p) {
     return link_file(p, p->temp);
 }
 
-/* Mode and, as far as we may, owner of the file that is replaced; or the mode asked for. */
-static sft_status take_over_mode(sft__publish *p, sft_error *err) {
-    const bool asked = (p->options.mode & SFT_MODE_SET) != 0;
-    uint32_t mode = asked ? p->options.mode & 0777u : p->old_mode;
-    struct stat st;
+/* What the file that is replaced has beside its bytes; or the mode asked for. */
+static sft_status take_over(sft__publish *p, sft_error *err) {
+    const int old =
+        p->exists ? open_retry(p->folder, p->base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
+                  : -1;
+    const sft_status status = sft__keep(p->file, old, &p->was, p->options.mode, p->path, err);
 
-    if (!asked && !p->exists) {
-        return SFT_OK;
+    if (old >= 0) {
+        (void)close(old); /* read-only */
     }
-    if (fstat(p->file, &st) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at the new file for \"%s\"",
-                             p->path);
-    }
-    if (p->exists && (st.st_uid != p->old_uid || st.st_gid != p->old_gid)) {
-        /* best effort: only root may give files away, and to foreign groups */
-        const bool group = fchown(p->file, p->old_uid, p->old_gid) == 0 ||
-                           st.st_gid == p->old_gid || fchown(p->file, (uid_t)-1, p->old_gid) == 0;
-        if (!asked && !group) {
-            mode &= ~0070u | (mode & 0007u) << 3; /* ours may do what everybody may */
-        }
-    }
-    /* Where a file system has no modes, all files have the same and there is nothing to set. */
-    if (((uint32_t)st.st_mode & 0777u) == mode || fchmod(p->file, (mode_t)mode) == 0) {
-        return SFT_OK;
-    }
-    return sft__fail_sys(err, SFT_E_IO, errno, "cannot set the mode of the new file for \"%s\"",
-                         p->path);
+    return status;
 }
 
 sft_status sft__publish_open(sft__publish **out, const char *path,
@@ -321,7 +302,7 @@ sft_status sft__publish_open(sft__publish **out, const char *path,
                            p->path);
     }
     if (st == SFT_OK) {
-        st = take_over_mode(p, err);
+        st = take_over(p, err);
     }
     if (st != SFT_OK) {
         sft__publish_free(p);

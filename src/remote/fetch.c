@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "remote/staging.h"
 #include <sft/digest.h>
+#include <sft/extend.h>
 #include <string.h>
 
 enum { LOCAL_STEP = 4 << 20 };
@@ -43,6 +44,7 @@ typedef struct work {
     const char *folder;
     outcome *files; /* the index, if there is one, is the last */
     size_t count;
+    bool indexed;
     uint64_t done;
     uint64_t total;
     sft_control control;
@@ -132,6 +134,7 @@ static sft_status whole_model(work *w, const sft__opened *o, sft_error *err) {
         if (name == NULL) {
             return sft__no_memory(err, len);
         }
+        w->indexed = true;
         return whole_file(w, &w->files[o->count], name, o->index, o->index_object, err);
     }
     return SFT_OK;
@@ -448,8 +451,15 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
 static sft_status prepare(work *w, sft_error *err) {
     uint8_t digest[32];
 
+    bool all = true;
     for (size_t i = 0; i < w->count; i++) {
         SFT_TRY(look_for(w, &w->files[i], err));
+        all = all && w->files[i].kept;
+    }
+    outcome *last = &w->files[w->count - 1];
+    if (w->indexed && last->kept && !all && (w->options->flags & SFT_FETCH_REPLACE) != 0) {
+        last->kept = false; /* the files that it names are replaced: so is it, as the last */
+        w->result->kept--;
     }
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
@@ -492,6 +502,10 @@ static sft_status publish(work *w, sft_error *err) {
             SFT_TRY(prove(w, &w->files[i], err));
         }
     }
+    outcome *index = w->indexed && !w->files[w->count - 1].kept ? &w->files[w->count - 1] : NULL;
+    if (index != NULL) {
+        SFT_TRY(sft__staging_begin_set(&index->staging, err));
+    }
     for (size_t i = 0; i < w->count; i++) {
         if (!w->files[i].kept) {
             SFT_TRY(sft__staging_publish(&w->files[i].staging, replace, err));
@@ -499,7 +513,7 @@ static sft_status publish(work *w, sft_error *err) {
             w->result->bytes += w->files[i].size;
         }
     }
-    return SFT_OK;
+    return index != NULL ? sft_model_end(index->staging.path, err) : SFT_OK;
 }
 
 static void work_reset(work *w) {

@@ -43,6 +43,8 @@ sft_status sft__staging_sha256(const sft__staging *s, uint8_t digest[32],
 /* To disk; then published under its name. replace: false is SFT_E_EXISTS if something is there. */
 sft_status sft__staging_flush(const sft__staging *s, sft_error *err);
 sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err);
+/* Of an index: all files that it names are ready, and about to appear (sft_model_begin). */
+sft_status sft__staging_begin_set(const sft__staging *s, sft_error *err);
 void sft__staging_drop(sft__staging *s); /* removes both files: what is in them is wrong */
 void sft__staging_close(sft__staging *s);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sft/digest.h>
+#include <sft/extend.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -309,6 +310,9 @@ sft_status sft__staging_flush(const sft__staging *s, sft_error *err) {
 }
 
 sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
+    if (replace) {
+        SFT_TRY(sft_file_keep(s->fd, s->path, err));
+    }
     if (!replace) { /* link refuses an existing name, rename does not */
         if (link(s->part, s->path) == 0) {
             (void)unlink(s->part);
@@ -323,6 +327,11 @@ sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
     }
     (void)unlink(s->journal);
     return flush_folder(s->path, err);
+}
+
+sft_status sft__staging_begin_set(const sft__staging *s, sft_error *err) {
+    SFT_TRY(sft_file_keep(s->fd, s->path, err)); /* of the one that is about to go */
+    return sft_model_begin(s->path, 1, err);
 }
 
 void sft__staging_drop(sft__staging *s) {

@@ -5,10 +5,12 @@
 The oracle is a reader of directories in Python: an index, or all files. Every command is tried over every kind of
 older model. Without -f: refused, and not a byte changes. With -f: the reader sees the new model, the older model's
 files are gone, files of nobody are left. Then split and convert are killed at random moments under -f: the reader
-sees the old model, the new one, or no index; the same command finishes.
+sees the old model, the new one, or no index beside a mark, which the tool refuses to read; the same command finishes.
 """
 import argparse
+import functools
 import hashlib
+import http.server
 import json
 import os
 import random
@@ -18,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 TOOL = None
@@ -221,12 +224,30 @@ def new_directory(base, source):
     shutil.rmtree(folder)
 
 
+def serve(base):
+    handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None}),
+                                directory=base)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *a: None  # who is killed hangs up
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, "http://127.0.0.1:%d" % server.server_port
+
+
 def kills(base, count):
+    server, url = serve(base)
+    try:
+        kill_many(base, count, url + "/served/model.safetensors.index.json")
+    finally:
+        server.shutdown()
+
+
+def kill_many(base, count, url):
     rng = random.Random(7)
     source = os.path.join(base, "big.safetensors")
     old = {"t%d" % i: bytes([i]) * 300000 for i in range(8)}
     new = {"t%d" % i: bytes([100 + i]) * 300000 for i in range(8)}
     put(source, weights(new))
+    shards(os.path.join(base, "served"), new, 4)
     seen = {}
     for i in range(count):
         folder = os.path.join(base, "k")
@@ -236,7 +257,7 @@ def kills(base, count):
             put(os.path.join(folder, "model.safetensors"), weights(old))
         else:
             shards(folder, old, int(kind[6:]))
-        name, args, _ = rng.choice(commands(source, folder))
+        name, args, _ = rng.choice(commands(source, folder) + [("fetch", ["fetch", url, "-o", folder], True)])
         args = [a if a != "150" else "600000" for a in args] + ["-f"]
         p = subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(rng.random() * 0.06)
@@ -244,12 +265,18 @@ def kills(base, count):
         p.wait()
         found = read_directory(folder)
         index = any(n.endswith(".index.json") and n[0] != "." for n in os.listdir(folder))
-        state = "old" if found == old else "new" if found == new else "no index" if not index else "WRONG"
+        half = not index and any(n.endswith(".index.json.sft-half") for n in os.listdir(folder))
+        state = "half" if half else "old" if found == old else "new" if found == new else "WRONG"
+        q = run(["ls", folder])
+        if state == "half": # what lies there is half of a model: never read as a whole one
+            check(q.returncode == 3 and "half" in q.stderr, "half of it is read:", name, kind, q.returncode, q.stdout, q.stderr)
+        else:
+            check(q.returncode == 0, "not read:", name, kind, state, q.returncode, q.stderr)
         seen[state] = seen.get(state, 0) + 1
         check(state != "WRONG", "killed", name, kind, str(found)[:200])
         p = run(args)
         check(p.returncode == 0 and read_directory(folder) == new, "again", name, kind, state, p.returncode, p.stderr)
-        left = [n for n in os.listdir(folder) if n.endswith(".sft-older")]
+        left = [n for n in os.listdir(folder) if n.endswith((".sft-older", ".sft-half", ".sft-part", ".part", ".journal"))]
         check(not left, "again", name, kind, "left", left)
         shutil.rmtree(folder)
     print("killed:", seen)

@@ -343,29 +343,51 @@ static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t fi
 
 /* ---------------------------------------------------------------- writing */
 
-/* Room for the path of a file that is about to be made, and the path. */
-static sft_status note_made(sft__conversion *c, const char *path, char **copy, sft_error *err) {
+/* The writer, which is taken over if this succeeds, has all its bytes. */
+static sft_status note_made(sft__conversion *c, const char *path, sft_writer *writer,
+                            sft_error *err) {
     const size_t size = strlen(path) + 1;
+    char *copy = sft__alloc(c->allocator, size);
 
-    *copy = sft__alloc(c->allocator, size);
-    if (*copy == NULL ||
+    if (copy == NULL ||
         !sft__grow(c->allocator, &c->made, &c->made_room, c->made_count + 1, sizeof *c->made)) {
-        sft__free(c->allocator, *copy, size);
+        sft__free(c->allocator, copy, size);
         return sft__fail_nomem(err, size);
     }
-    memcpy(*copy, path, size);
+    memcpy(copy, path, size);
+    c->made[c->made_count++] = (sft__made){copy, writer, false};
+    return SFT_OK;
+}
+
+sft_status sft__convert_commit(sft__conversion *c, sft_error *err) {
+    for (size_t i = 0; i < c->made_count; i++) {
+        sft__made *m = &c->made[i];
+        if (m->writer != NULL) {
+            SFT_TRY(sft_writer_commit(m->writer, err));
+            m->is_new = (c->options.flags & SFT_CONVERT_REPLACE) == 0;
+            sft_writer_free(m->writer);
+            m->writer = NULL;
+        }
+    }
     return SFT_OK;
 }
 
 /* What one conversion made stays or goes as a whole. */
 static void forget_made(sft__conversion *c, bool keep) {
     for (size_t i = 0; i < c->made_count; i++) {
-        if (!keep) {
-            (void)remove(c->made[i]);
+        sft_writer_free(c->made[i].writer);
+        if (!keep && c->made[i].is_new) {
+            (void)remove(c->made[i].path);
         }
-        sft__free(c->allocator, c->made[i], strlen(c->made[i]) + 1);
+        sft__free(c->allocator, c->made[i].path, strlen(c->made[i].path) + 1);
     }
     sft__free(c->allocator, c->made, c->made_room * sizeof *c->made);
+    if (c->index != NULL) {
+        if ((c->options.flags & SFT_CONVERT_REPLACE) == 0) {
+            (void)!sft_model_end(c->index, NULL);
+        } /* else older files were replaced: the mark stays, for whoever does it again */
+        sft__free(c->allocator, c->index, strlen(c->index) + 1);
+    }
 }
 
 /* Digests that the inputs record go with their bytes. */
@@ -398,7 +420,6 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
                              sft_error *err) {
     sft_write_options o = c->write;
     sft_writer *writer;
-    char *copy = NULL;
 
     o.order = SFT_ORDER_DECLARED; /* items are in order already */
     o.order_list = NULL;
@@ -422,17 +443,12 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
         c->result.file_bytes += sft_writer_file_bytes(writer);
         status = sft__convert_copy(c, writer, first, end, err);
     }
-    const bool replace = (c->options.flags & SFT_CONVERT_REPLACE) != 0;
-    if (status == SFT_OK && !replace) {
-        status = note_made(c, path, &copy, err);
-    }
     if (status == SFT_OK) {
-        status = sft_writer_commit(writer, err);
+        status = note_made(c, path, writer, err);
+        writer = status == SFT_OK ? NULL : writer;
     }
-    if (status == SFT_OK && !replace) {
-        c->made[c->made_count++] = copy;
-    } else if (copy != NULL) {
-        sft__free(c->allocator, copy, strlen(copy) + 1);
+    if (status == SFT_OK && (!c->several || c->index != NULL)) {
+        status = sft__convert_commit(c, err);
     }
     sft_writer_free(writer);
     return status;
@@ -461,26 +477,47 @@ static sft_status check_places(sft__conversion *c, const char *const *inputs, si
     return status;
 }
 
+/* Items [*first, *end) are those of file f. */
+static void items_of(const sft__conversion *c, uint32_t f, size_t *first, size_t *end) {
+    *first = *end;
+    while (*end < c->item_count && c->items[*end].file == f) {
+        ++*end;
+    }
+}
+
 static sft_status write_files(sft__conversion *c, const char *output, uint32_t files,
                               sft_error *err) {
     size_t first = 0;
+    size_t end = 0;
 
+    c->several = c->several || files > 1;
     for (uint32_t f = 0; f < files; f++) {
-        size_t end = first;
         sft__buf name;
-        while (end < c->item_count && c->items[end].file == f) {
-            end++;
-        }
+        items_of(c, f, &first, &end);
         sft_status status = sft__convert_name(c, &name, output, f, files, err);
         if (status == SFT_OK) {
             status = write_file(c, name.data, first, end, err);
         }
-        if (status == SFT_OK && (c->options.flags & SFT_CONVERT_VERIFY) != 0) {
+        sft__buf_reset(&name);
+        SFT_TRY(status);
+    }
+    return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
+}
+
+static sft_status verify_files(sft__conversion *c, const char *output, uint32_t files,
+                               sft_error *err) {
+    size_t first = 0;
+    size_t end = 0;
+
+    for (uint32_t f = 0; f < files && (c->options.flags & SFT_CONVERT_VERIFY) != 0; f++) {
+        sft__buf name;
+        items_of(c, f, &first, &end);
+        sft_status status = sft__convert_name(c, &name, output, f, files, err);
+        if (status == SFT_OK) {
             status = sft__convert_verify(c, name.data, first, end, err);
         }
         sft__buf_reset(&name);
         SFT_TRY(status);
-        first = end;
     }
     return SFT_OK;
 }
@@ -556,7 +593,7 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
     }
     SFT_TRY(check_places(c, inputs, count, output, files, err));
     SFT_TRY(write_files(c, output, files, err));
-    return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
+    return verify_files(c, output, files, err);
 }
 
 /* ---------------------------------------------------------------- public */

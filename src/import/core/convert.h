@@ -9,6 +9,13 @@
 #include "base/buf.h"
 #include "import/core/import.h"
 
+/* A file of the output. */
+typedef struct sft__made {
+    char *path;
+    sft_writer *writer; /* NULL: it has its name */
+    bool is_new;        /* it has, and replaced none: removed if the conversion fails */
+} sft__made;
+
 typedef struct sft__conversion {
     const sft_allocator *allocator;
     sft_import_convert_options options;
@@ -25,7 +32,9 @@ typedef struct sft__conversion {
     sft_import_report *report;
     bool torch; /* at least one input is PyTorch's */
     uint64_t done_bytes;
-    char **made; /* files that were not there before: removed if the conversion fails */
+    bool several; /* what is written now is one file of several */
+    char *index; /* of several files: begun (sft_model_begin); NULL: not yet, or done */
+    sft__made *made;
     size_t made_count;
     size_t made_room;
 } sft__conversion;
@@ -57,9 +66,17 @@ sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error
 sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_report *report,
                                sft_error *err);
 
-/* OUT.safetensors.index.json for the items and their files. */
+/* OUT.safetensors.index.json for the items and their files, which appear with it. */
 sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
                               sft_error *err);
+/* What was written of several files gets its names, then its index: from the first until the last of them
+ * nobody takes the directory for a model. */
+sft_status sft__convert_together(sft__conversion *c, const char *index, const sft__buf *text,
+                                 sft_error *err);
+/* The files that are held get their names. */
+sft_status sft__convert_commit(sft__conversion *c, sft_error *err);
+/* From here on files of several appear at once, because each is compared before the next. */
+sft_status sft__convert_begin(sft__conversion *c, const char *index, sft_error *err);
 /* Asks `choose` about every tensor; those taken become items. Types that safetensors has not are
  * refused unless `any_type`. */
 sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
@@ -93,8 +110,5 @@ sft_status sft__put_in_place(const char *temp, const char *path, bool replace, s
 sft_status sft__flush_folder(const char *path, sft_error *err);
 /* publish_*.c: do both paths lead to one file that is there? */
 bool sft__same_file(const char *a, const char *b);
-/* publish_*.c: a small file that appears whole or not at all. replace: one that exists. */
-sft_status sft__publish(const char *path, const void *data, size_t size, bool replace, bool durable,
-                        sft_error *err);
 
 #endif

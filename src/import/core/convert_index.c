@@ -6,6 +6,7 @@
  */
 #include "import/core/convert.h"
 #include "import/core/shards.h"
+#include "import/write/export.h"
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- writing */
@@ -51,13 +52,60 @@ static const char *base_name(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-static sft_status publish_index(sft__conversion *c, const char *path, const sft__buf *text,
-                                sft_error *err) {
+static sft_status make_index(sft__conversion *c, const char *path, const sft__buf *text,
+                             sft__output **out, sft_error *err) {
     if (text->failed) {
         return sft__fail_nomem(err, text->len);
     }
-    return sft__publish(path, text->data, text->len, (c->options.flags & SFT_CONVERT_REPLACE) != 0,
-                        c->write.durability == SFT_DURABLE_FULL, err);
+    SFT_TRY(sft__output_create(out, path, text->len, (c->options.flags & SFT_CONVERT_REPLACE) != 0,
+                               c->allocator, err));
+    return sft__output_write(*out, 0, text->data, text->len, err);
+}
+
+sft_status sft__convert_begin(sft__conversion *c, const char *index, sft_error *err) {
+    const size_t size = strlen(index) + 1;
+
+    if (c->index != NULL) {
+        return SFT_OK;
+    }
+    c->index = sft__alloc(c->allocator, size);
+    if (c->index == NULL) {
+        return sft__fail_nomem(err, size);
+    }
+    memcpy(c->index, index, size);
+    return sft_model_begin(index, c->write.durability == SFT_DURABLE_FULL, err);
+}
+
+/* The conversion is over: with all files and the index, or with none of them. */
+static sft_status end_set(sft__conversion *c, sft_error *err) {
+    char *index = c->index;
+
+    c->index = NULL;
+    const sft_status status = sft_model_end(index, err);
+    sft__free(c->allocator, index, strlen(index) + 1);
+    return status;
+}
+
+sft_status sft__convert_together(sft__conversion *c, const char *index, const sft__buf *text,
+                                 sft_error *err) {
+    const bool durable = c->write.durability == SFT_DURABLE_FULL;
+    sft__output *out = NULL;
+    sft_status status = make_index(c, index, text, &out, err);
+
+    if (status == SFT_OK) {
+        status = sft__convert_begin(c, index, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__convert_commit(c, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__output_commit(out, durable, err);
+    }
+    if (status == SFT_OK) {
+        status = end_set(c, err);
+    }
+    sft__output_free(out);
+    return status;
 }
 
 sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
@@ -92,7 +140,8 @@ sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t f
     sft__buf_add(&path, "", 1);
     if (status == SFT_OK) {
         status =
-            path.failed ? sft__fail_nomem(err, path.len) : publish_index(c, path.data, &text, err);
+            path.failed ? sft__fail_nomem(err, path.len)
+                        : sft__convert_together(c, path.data, &text, err);
     }
     sft__buf_reset(&path);
     sft__buf_reset(&text);
@@ -220,12 +269,29 @@ static sft_status check_outputs(folder *f, sft_error *err) {
     return status;
 }
 
+/* What is compared with its input is read by its name. */
+static sft_status begin_now(folder *f, sft_error *err) {
+    sft__buf path;
+
+    f->c->several = (f->c->options.flags & SFT_CONVERT_PLAN) == 0;
+    if (!f->c->several || (f->c->options.flags & SFT_CONVERT_VERIFY) == 0) {
+        return SFT_OK;
+    }
+    sft__buf_init(&path, f->c->allocator);
+    const sft_status status = join(&path, f->output, "model.safetensors.index.json")
+                                  ? sft__convert_begin(f->c, path.data, err)
+                                  : sft__fail_nomem(err, path.len);
+    sft__buf_reset(&path);
+    return status;
+}
+
 static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err) {
     const sft__shard_index *shards = &f->shards;
     sft__buf path;
 
     SFT_TRY(sft__shard_index_read(&f->shards, source, f->c->allocator, err));
     SFT_TRY(check_outputs(f, err));
+    SFT_TRY(begin_now(f, err));
     sft__index_begin(&f->index);
     for (size_t i = 0; i < shards->count; i++) {
         if (i == 0 || strcmp(shards->entries[i].file, shards->entries[i - 1].file) != 0) {
@@ -238,7 +304,7 @@ static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err)
     }
     sft__buf_init(&path, f->c->allocator);
     sft_status status = join(&path, f->output, "model.safetensors.index.json")
-                            ? publish_index(f->c, path.data, &f->index, err)
+                            ? sft__convert_together(f->c, path.data, &f->index, err)
                             : sft__fail_nomem(err, path.len);
     sft__buf_reset(&path);
     return status;

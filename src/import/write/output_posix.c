@@ -51,6 +51,9 @@ static sft_status make_file(sft__output *o, uint64_t size, sft_error *err) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot create %.200s", o->temp);
     }
     o->named = true;
+    if (o->replace) {
+        SFT_TRY(sft_file_keep(o->fd, o->path, err));
+    }
     if (size > INT64_MAX || (uint64_t)(off_t)size != size) {
         return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot make a file of %llu bytes",
                              (unsigned long long)size);
@@ -111,12 +114,8 @@ sft_status sft__output_write(sft__output *o, uint64_t offset, const void *data, 
 }
 
 sft_status sft__output_commit(sft__output *o, bool durable, sft_error *err) {
-    struct stat old;
     const int fd = o->fd;
 
-    if (o->replace && stat(o->path, &old) == 0) {
-        (void)fchmod(fd, old.st_mode & 07777);
-    }
     if (durable && fsync(fd) != 0) {
         return sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno, "cannot flush %.200s", o->temp);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/write/publish_posix.c - a small file that appears whole or not at all: written beside its
- * place under another name, flushed, and linked or renamed to it. Read first: convert.h.
+ * import/write/publish_posix.c - a file to its place, by a link or a new name. Read first: convert.h.
  */
 #ifndef _WIN32
 #include "base/strmap.h"
@@ -11,22 +10,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static sft_status write_all(int fd, const char *data, size_t size, const char *path,
-                            sft_error *err) {
-    while (size > 0) {
-        const ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot write %.200s", path);
-        }
-        data += n;
-        size -= (size_t)n;
-    }
-    return SFT_OK;
-}
 
 sft_status sft__temp_name(char *temp, size_t room, const char *path, sft_error *err) {
     const char *slash = strrchr(path, '/');
@@ -82,29 +65,6 @@ sft_status sft__flush_folder(const char *path, sft_error *err) {
     return bad ? sft__fail_sys(err, SFT_E_DURABILITY, cause, "cannot flush the folder of %.200s",
                                path)
                : SFT_OK;
-}
-
-sft_status sft__publish(const char *path, const void *data, size_t size, bool replace, bool durable,
-                        sft_error *err) {
-    char temp[4096];
-
-    SFT_TRY(sft__temp_name(temp, sizeof temp, path, err));
-    const int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot create %.200s", temp);
-    }
-    sft_status status = write_all(fd, data, size, temp, err);
-    if (status == SFT_OK && durable && fsync(fd) != 0) {
-        status = sft__fail_sys(err, SFT_E_IO, errno, "cannot flush %.200s", temp);
-    }
-    if (close(fd) != 0 && status == SFT_OK) {
-        status = sft__fail_sys(err, SFT_E_IO, errno, "cannot close %.200s", temp);
-    }
-    if (status == SFT_OK) {
-        status = sft__put_in_place(temp, path, replace, err);
-    }
-    (void)unlink(temp);
-    return status == SFT_OK && durable ? sft__flush_folder(path, err) : status;
 }
 
 bool sft__same_file(const char *a, const char *b) {

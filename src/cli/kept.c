@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/kept.c - see kept.h.
+ */
+#include "kept.h"
+#include "sys.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct cli_kept {
+    char *path; /* links followed */
+    char *names;
+};
+
+void cli_kept_watch(cli *c, const char *path) {
+    char *names = cli_sys_kind(path) == CLI_KIND_FILE ? cli_sys_attributes(path) : NULL;
+    char *real = names != NULL ? cli_sys_real(path) : NULL;
+
+    if (real == NULL) {
+        free(names);
+        return;
+    }
+    c->kept = cli_resize(c->kept, c->kept_count + 1, sizeof *c->kept);
+    c->kept[c->kept_count++] = (struct cli_kept){real, names};
+}
+
+static bool has_name(const char *names, const char *name) {
+    for (; names != NULL && *names != '\0'; names += strlen(names) + 1) {
+        if (strcmp(names, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compare(cli *c, const struct cli_kept *k) {
+    char *now = cli_sys_attributes(k->path);
+
+    for (const char *name = k->names; *name != '\0'; name += strlen(name) + 1) {
+        if (!has_name(now, name)) {
+            char text[512];
+            (void)sft_escape(text, sizeof text, name, strlen(name));
+            cli_warn(c, k->path, "the attribute %.300s of the replaced file could not be kept", text);
+        }
+    }
+    free(now);
+}
+
+void cli_kept_end(cli *c) {
+    for (size_t i = 0; i < c->kept_count; i++) {
+        if (cli_sys_kind(c->kept[i].path) == CLI_KIND_FILE) {
+            compare(c, &c->kept[i]);
+        }
+        free(c->kept[i].path);
+        free(c->kept[i].names);
+    }
+    free(c->kept);
+    c->kept = NULL;
+    c->kept_count = 0;
+}
