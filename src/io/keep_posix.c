@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * io/keep_posix.c - see keep_posix.h. All but the permission bits is best effort: who may write a file may not
- * always give it away, or set what the system's policy sets.
+ * io/keep_posix.c - see keep_posix.h. All but the permission bits is best effort: who may write a
+ * file may not always give it away, or set what the system's policy sets.
  */
 #ifndef _WIN32
 #include "base/alloc.h"
