@@ -87,6 +87,19 @@ static sft_status prefix_of(walk *w, const frame *f, const char *other, const ch
     return sft__onnx_join(&w->o, f->prefix, name, ".", prefix, err);
 }
 
+/* prefix + the output of the node that the attribute `f` is of, or else the node's name or place. */
+static sft_status name_of_node(walk *w, const frame *f, const frame *node, const char **name,
+                               sft_error *err) {
+    if (f->output.number != 0 && f->output.len != 0) {
+        SFT_TRY(sft__onnx_name(&w->o, &f->output, name, err));
+        return sft__onnx_join(&w->o, f->prefix, *name, "", name, err);
+    }
+    SFT_TRY(prefix_of(w, node, "node", name, err));
+    char *end = strrchr(*name, '.'); /* our own, behind it */
+    *end = '\0';
+    return SFT_OK;
+}
+
 static sft_status enter_node(walk *w, frame *f, sft_error *err) {
     static const uint32_t numbers[3] = {3, 2, 4};
 
@@ -136,12 +149,11 @@ static sft_status plain_constant(walk *w, const frame *f, sft_error *err) {
     for (; i < sizeof rows / sizeof rows[0] && !same; i++) {
         SFT_TRY(is_text(w, &f->name, rows[i].name, &same, err));
     }
-    if (!same || f->output.number == 0 || f->output.len == 0) {
-        return SFT_OK; /* nobody can use it */
+    if (!same) {
+        return SFT_OK;
     }
     i--;
-    SFT_TRY(sft__onnx_name(&w->o, &f->output, &name, err));
-    SFT_TRY(sft__onnx_join(&w->o, f->prefix, name, "", &name, err));
+    SFT_TRY(name_of_node(w, f, &w->stack[w->depth - 1], &name, err));
     if (rows[i].field == 0) {
         sft__import_find(w->o.job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
                          "onnx-text", f->m.at, "a constant of texts");
@@ -171,43 +183,60 @@ static sft_status enter_attribute(walk *w, frame *f, sft_error *err) {
     return push(w, f, err);
 }
 
-/* A sparse tensor: named by its values, left out. */
-static sft_status sparse(walk *w, const frame *at, sft__wire m, uint64_t start, sft_error *err) {
-    sft__wire values = {0, 0};
+/* NAME.values, NAME.indices, NAME.size. name: NULL: that of its values. */
+static sft_status sparse(walk *w, const char *prefix, const char *name, sft__wire m,
+                         sft_error *err) {
+    sft__onnx_values size = {m, 3, 8, 0, 0};
+    sft__wire parts[2] = {{0, 0}, {0, 0}};
+    static const char *const ends[2] = {".values", ".indices"};
+    const char *part;
     sft__wire_field f;
-    bool more;
+    bool more = true;
 
-    for (;;) {
+    while (more) {
         SFT_TRY(sft__wire_next(&w->o.in, &m, &f, &more, err));
-        if (!more) {
-            return sft__onnx_left_out(&w->o, values, start, at->prefix, "a sparse tensor", err);
-        }
-        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            values = sft__wire_inside(&f);
+        if (more && f.wire == SFT__PB_BYTES && (f.number == 1 || f.number == 2)) {
+            parts[f.number - 1] = sft__wire_inside(&f);
         }
     }
+    if (parts[0].at == 0 || parts[1].at == 0) {
+        return sft__fail_at(err, SFT_E_SCHEMA, size.m.at,
+                            "onnx: a sparse tensor without its values or indices");
+    }
+    if (name == NULL) {
+        SFT_TRY(sft__onnx_own_name(&w->o, parts[0], prefix, &name, err));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        SFT_TRY(sft__onnx_join(&w->o, name, ends[i], "", &part, err));
+        SFT_TRY(sft__onnx_tensor(&w->o, parts[i], "", part, err));
+    }
+    SFT_TRY(count_numbers(w, &size, err));
+    SFT_TRY(sft__onnx_join(&w->o, name, ".size", "", &part, err));
+    return sft__onnx_numbers(&w->o, &size, part, false, err);
 }
 
-static sft_status sparse_constant(walk *w, const frame *at, uint64_t start, sft_error *err) {
-    const char *name = "(without a name)";
+/* What the tensors of an attribute are called: a Constant's as the node's output, others OUTPUT.ATTRIBUTE,
+ * those of a list with their places behind; defaults of functions FUNCTION.attribute_proto.ATTRIBUTE. */
+static sft_status name_in(walk *w, frame *at, bool listed, const char **name, sft_error *err) {
+    const frame *node = &w->stack[w->depth - 2];
+    const char *attribute = "attribute";
+    char number[32] = "";
 
-    if (at->output.number != 0 && at->output.len != 0) {
-        SFT_TRY(sft__onnx_name(&w->o, &at->output, &name, err));
-        SFT_TRY(sft__onnx_join(&w->o, at->prefix, name, "", &name, err));
+    if (at->name.number != 0 && at->name.len != 0) {
+        SFT_TRY(sft__onnx_name(&w->o, &at->name, &attribute, err));
     }
-    return sft__import_opaque(w->o.job, name, strlen(name), start, err,
-                              "onnx: %.100s is a sparse tensor", name);
-}
-
-static sft_status constant(walk *w, const frame *at, sft__wire m, sft_error *err) {
-    const char *name;
-
-    if (at->output.number == 0 || at->output.len == 0) {
-        return SFT_OK; /* nobody can use it */
+    if (node->kind == FUNCTION) {
+        SFT_TRY(sft__onnx_join(&w->o, at->prefix, "attribute_proto", "", name, err));
+    } else {
+        SFT_TRY(name_of_node(w, at, node, name, err));
     }
-    SFT_TRY(sft__onnx_name(&w->o, &at->output, &name, err));
-    SFT_TRY(sft__onnx_join(&w->o, at->prefix, name, "", &name, err));
-    return sft__onnx_tensor(&w->o, m, at->prefix, name, err);
+    if (!at->constant) {
+        SFT_TRY(sft__onnx_join(&w->o, *name, ".", attribute, name, err));
+    }
+    if (listed) {
+        (void)snprintf(number, sizeof number, ".%u", (unsigned)at->index++);
+    }
+    return sft__onnx_join(&w->o, *name, number, "", name, err);
 }
 
 /* ---------------------------------------------------------------- one field of each kind of
@@ -228,6 +257,7 @@ static sft_status in_model(walk *w, frame *at, const sft__wire_field *f, frame *
         child->index = at->index++;
         SFT_TRY(look_ahead(w, child, numbers, err));
         SFT_TRY(prefix_of(w, child, "function", &child->prefix, err));
+        SFT_TRY(sft__onnx_function(&w->o, child->m, &child->prefix, err));
     } else {
         return SFT_OK;
     }
@@ -258,7 +288,12 @@ static sft_status in_graph(walk *w, frame *at, const sft__wire_field *f, frame *
         return sft__onnx_tensor(&w->o, child->m, at->prefix, NULL, err);
     }
     if (at->kind == GRAPH && f->number == 15) {
-        return sparse(w, at, child->m, f->start, err);
+        return sparse(w, at->prefix, NULL, child->m, err);
+    }
+    if (at->kind == FUNCTION && f->number == 11) { /* the default of an attribute */
+        child->kind = ATTRIBUTE;
+        child->constant = false;
+        return enter_attribute(w, child, err);
     }
     return SFT_OK;
 }
@@ -272,21 +307,17 @@ static sft_status in_node(walk *w, const sft__wire_field *f, frame *child, sft_e
 }
 
 /* The graph of an attribute: its names are behind those of the node and the attribute. */
-static sft_status in_attribute(walk *w, frame *at, const sft__wire_field *f, frame *child,
-                               sft_error *err) {
-    if (f->number == 5) {
-        return at->constant ? constant(w, at, child->m, err) : SFT_OK;
+static sft_status graph_in(walk *w, frame *at, bool listed, frame *child, sft_error *err) {
+    const frame *node = &w->stack[w->depth - 2];
+
+    if (node->kind == FUNCTION) {
+        SFT_TRY(sft__onnx_join(&w->o, at->prefix, "attribute_proto.", "", &child->prefix, err));
+    } else {
+        SFT_TRY(prefix_of(w, node, "node", &child->prefix, err));
     }
-    if (f->number == 22 && at->constant) {
-        return sparse_constant(w, at, f->start, err);
-    }
-    if (f->number != 6 && f->number != 11) {
-        return SFT_OK;
-    }
-    SFT_TRY(prefix_of(w, &w->stack[w->depth - 2], "node", &child->prefix, err));
     child->name = at->name;
     SFT_TRY(prefix_of(w, child, "attribute", &child->prefix, err));
-    if (f->number == 11) {
+    if (listed) {
         char number[32];
         (void)snprintf(number, sizeof number, "%u.", (unsigned)at->index++);
         SFT_TRY(sft__onnx_join(&w->o, child->prefix, number, "", &child->prefix, err));
@@ -295,6 +326,23 @@ static sft_status in_attribute(walk *w, frame *at, const sft__wire_field *f, fra
     child->kind = GRAPH;
     child->index = 0;
     return push(w, child, err);
+}
+
+/* t, tensors, sparse_tensor, sparse_tensors, g, graphs. */
+static sft_status in_attribute(walk *w, frame *at, const sft__wire_field *f, frame *child,
+                               sft_error *err) {
+    const bool is_sparse = f->number == 22 || f->number == 23;
+    const char *name;
+
+    if (f->number == 6 || f->number == 11) {
+        return graph_in(w, at, f->number == 11, child, err);
+    }
+    if (f->number != 5 && f->number != 10 && !is_sparse) {
+        return SFT_OK;
+    }
+    SFT_TRY(name_in(w, at, f->number == 10 || f->number == 23, &name, err));
+    return is_sparse ? sparse(w, at->prefix, name, child->m, err)
+                     : sft__onnx_tensor(&w->o, child->m, at->prefix, name, err);
 }
 
 static sft_status step(walk *w, frame *at, const sft__wire_field *f, sft_error *err) {
@@ -346,7 +394,11 @@ static sft_status open_onnx(sft__import *job, sft_error *err) {
     }
     w->o.job = job;
     sft__wire_init(&w->o.in, job->file);
-    const sft_status status = walk_all(w, err);
+    sft_status status = sft__onnx_functions(&w->o, err);
+    if (status == SFT_OK) {
+        status = walk_all(w, err);
+    }
+    sft__onnx_functions_reset(&w->o);
     sft__free(job->allocator, w->o.files, w->o.file_room * sizeof *w->o.files);
     sft__free(job->allocator, w, sizeof *w);
     return status;

@@ -7,6 +7,7 @@
 #ifndef SFT_IMPORT_ONNX_H
 #define SFT_IMPORT_ONNX_H
 
+#include "base/strmap.h"
 #include "import/core/beside.h"
 #include "import/core/wire.h"
 
@@ -26,14 +27,18 @@ typedef struct sft__onnx {
     size_t file_count;
     size_t file_room;
     uint64_t value_bytes; /* memory of all sources of single numbers */
+    struct sft__onnx_named *functions;
+    size_t function_count;
+    size_t function_room;
+    sft__strmap function_names;
 } sft__onnx;
 
 /* Adds the TensorProto `m`. name: NULL: its own, behind prefix. */
 sft_status sft__onnx_tensor(sft__onnx *o, sft__wire m, const char *prefix, const char *name,
                             sft_error *err);
-/* Something of the TensorProto's name that is left out, or refused. */
-sft_status sft__onnx_left_out(sft__onnx *o, sft__wire tensor, uint64_t at, const char *prefix,
-                              const char *what, sft_error *err);
+/* prefix + the TensorProto's own name. */
+sft_status sft__onnx_own_name(sft__onnx *o, sft__wire m, const char *prefix, const char **name,
+                              sft_error *err);
 /* The text of a field that is a name. */
 sft_status sft__onnx_name(sft__onnx *o, const sft__wire_field *f, const char **name,
                           sft_error *err);
@@ -52,6 +57,12 @@ typedef struct sft__onnx_values {
 } sft__onnx_values;
 sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *values, uint32_t *source,
                                    sft_error *err);
+
+/* onnx_function.c: functions differ by name, domain and overload. The first pass finds the names that
+ * several have; their prefix then has all three. */
+sft_status sft__onnx_functions(sft__onnx *o, sft_error *err);
+sft_status sft__onnx_function(sft__onnx *o, sft__wire m, const char **prefix, sft_error *err);
+void sft__onnx_functions_reset(sft__onnx *o);
 
 /* The numbers of an attribute as a tensor of one dimension, or none. */
 sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const char *name,

@@ -331,13 +331,11 @@ static sft_status tell_type(sft__onnx *o, const char *name, const onnx_type *typ
     return sft_builder_add_metadata(o->job->builder, 0, &e, err);
 }
 
+/* A tensor without a name is called "". */
 static sft_status named(sft__onnx *o, const proto *t, const char *prefix, const char **name,
                         sft_error *err) {
-    if (t->name == NULL || t->name[0] == '\0') {
-        return bad(t->m.at, err, "a tensor without a name");
-    }
-    *name = t->name;
-    return prefix[0] != '\0' ? sft__onnx_join(o, prefix, t->name, "", name, err) : SFT_OK;
+    *name = t->name != NULL ? t->name : "";
+    return prefix[0] != '\0' ? sft__onnx_join(o, prefix, *name, "", name, err) : SFT_OK;
 }
 
 /* Fills in the name of the tensor that an error is about. */
@@ -429,17 +427,10 @@ sft_status sft__onnx_tensor(sft__onnx *o, sft__wire m, const char *prefix, const
     return about(err, add(o, &t, name, err), name);
 }
 
-sft_status sft__onnx_left_out(sft__onnx *o, sft__wire tensor, uint64_t at, const char *prefix,
-                              const char *what, sft_error *err) {
-    const char *name = "(without a name)";
+sft_status sft__onnx_own_name(sft__onnx *o, sft__wire m, const char *prefix, const char **name,
+                              sft_error *err) {
     proto t;
 
-    if (tensor.at != tensor.end) {
-        SFT_TRY(read_proto(o, &t, tensor, err));
-        if (t.name != NULL && t.name[0] != '\0') {
-            SFT_TRY(named(o, &t, prefix, &name, err));
-        }
-    }
-    return sft__import_opaque(o->job, name, strlen(name), at, err, "onnx: %.100s is %s", name,
-                              what);
+    SFT_TRY(read_proto(o, &t, m, err));
+    return named(o, &t, prefix, name, err);
 }

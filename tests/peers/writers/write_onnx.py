@@ -84,14 +84,33 @@ linear = helper.make_tensor("i", T.INT64, (3,), [1, 5, 11])
 pairs = helper.make_tensor("i", T.INT64, (3, 2), [0, 1, 1, 1, 2, 3])
 for name, index in (("linear", linear), ("pairs", pairs)):
     sparse = helper.make_sparse_tensor(values, index, [3, 4])
-    put("sparse-%s.onnx" % name, [w], sparse=[sparse], wanted={"w": answer(w)}, named=["few"])
+    parts = {"values": answer(values), "indices": answer(index), "size": np.array([3, 4], np.int64)}
+    put("sparse-%s.onnx" % name, [w], sparse=[sparse], wanted={"w": answer(w), **{"few." + k: v for k, v in parts.items()}})
     node = helper.make_node("Constant", [], ["const"], sparse_value=sparse)
-    put("constant-sparse-%s.onnx" % name, [w], nodes=[node], wanted={"w": answer(w)}, named=["const"])
+    put("constant-sparse-%s.onnx" % name, [w], nodes=[node], wanted={"w": answer(w), **{"const." + k: v for k, v in parts.items()}})
+    node = helper.make_node("Own", ["w"], ["y"], domain="local", one=sparse)
+    node.attribute.append(helper.make_attribute("many", [sparse, sparse]))
+    wanted = {"y.%s.%s" % (at, k): v for at in ("one", "many.0", "many.1") for k, v in parts.items()}
+    put("attribute-sparse-%s.onnx" % name, [w], nodes=[node], wanted={"w": answer(w), **wanted})
 for name, attribute in {"tensor": {"t": w}, "tensors": {"ts": [w, w]}}.items():  # tensors in attributes of other nodes
     node = helper.make_node("Own", ["w"], ["y"], name="own", domain="local", **attribute)
-    put("attribute-%s.onnx" % name, [w], nodes=[node], wanted={"w": answer(w)}, named=["own"])
-fill = helper.make_node("ConstantOfShape", ["x"], ["y"], name="fill", value=numpy_helper.from_array(np.array([2], F32), "v"))
-put("constant-of-shape.onnx", [w], nodes=[fill])
+    wanted = {n: answer(w) for n in ("w", *(["y.t"] if name == "tensor" else ["y.ts.0", "y.ts.1"]))}
+    put("attribute-%s.onnx" % name, [w], nodes=[node], wanted=wanted)
+of_shape = numpy_helper.from_array(np.array([2], F32), "v")
+fill = helper.make_node("ConstantOfShape", ["x"], ["y"], name="fill", value=of_shape)
+put("constant-of-shape.onnx", [w], nodes=[fill], wanted={"w": answer(w), "y.value": answer(of_shape)})
+put("constant-without-output.onnx", [w], nodes=[helper.make_node("Constant", [], [], name="lone", value=of_shape)],
+    wanted={"w": answer(w), "lone": answer(of_shape)})
+put("without-a-name.onnx", [numpy_helper.from_array(np.array([3], F32), ""), w], wanted={"w": answer(w), "": np.array([3], F32)})
+same = []
+for domain in ("one", "two"):
+    made = helper.make_function(domain, "same", ["a"], ["b"], [helper.make_node("Constant", [], ["b"], value=of_shape)],
+                                [helper.make_opsetid("", 18)])
+    made.attribute_proto.append(helper.make_attribute("default", w))
+    same.append(made)
+wanted = {"same@%s.%s" % (d, n): v for d in ("one", "two") for n, v in (("b", answer(of_shape)),
+                                                                          ("attribute_proto.default", answer(w)))}
+put("functions-of-one-name.onnx", [w], functions=same, wanted={"w": answer(w), **wanted})
 inner = helper.make_graph([], "inner", [], [], initializer=[numpy_helper.from_array(np.arange(3), "iw")])
 branch = helper.make_node("If", ["x"], ["y"], name="pick", then_branch=inner, else_branch=inner)
 wanted = {"w": answer(w), "pick.then_branch.iw": np.arange(3), "pick.else_branch.iw": np.arange(3)}
