@@ -341,6 +341,25 @@ def text_cases():
     case("README.md", b"\xff\xfet\0e\0x\0t\0", U)
     case("README.md", b"latin \xe4", U)
     case("README.md", b"cos\nsystem\n(S'id'\ntR.", D, "global")
+    evil = b"cos\nsystem\n(S'id'\ntR."
+    for name in ("a.txt", "a.md", "a.csv", "a.yaml", "a.toml", "vocab.txt", "LICENSE"):
+        case(name, b"# hi\n" + evil, D, "global")  # f.readline(); pickle.load(f)
+        case(name, b"one\ntwo\r\n" * 1000 + evil + b"\nmore\n", D, "global")
+    case("a.txt", b"words\nI1\n.\n" + evil, D, "global")
+    case("a.txt", b"words\n" + evil[:-1] + b"words", D, "global")
+    case("a.txt", b"words\n(ios\nsystem\nwords", D, "global")
+    case("a.txt", b"words\n(imy-pkg\nmy-f\nwords", U, "global")
+    case("a.json", b'{"a":\n' + evil, D, "global")
+    for name in ("my-pkg", "my pkg", "@pkg", "pkg/sub", "p,q"):
+        case("README.txt", b"c%s\nmyfunc\n(tR." % name.encode(), U, "global")
+        case("README.txt", b"c%s\nmyfunc\n(tR and words" % name.encode(), U, "global")
+        case("README.txt", b"words\nc%s\nmyfunc\n(tR and words" % name.encode(), U, "global")
+        case("README.txt", b"words\nc%s\nmyfunc\n.\n" % name.encode(), U, "global")
+    case("README.txt", "cat food\nis great\n\n(including this\n or that)\ncats and\ndogs\n", H, "global")
+    case("AUTHORS", "Christopher\ncjc7373\nClark Boylan\nClaudio J\nColin\nRoland M\n", H)
+    case("COPYING", "(c) Somebody\n\nPermission is granted\nof this\n", H)
+    case("table.csv", "c1,c2\n0.1,0.2\n2.5,3\ncab,2\n0,1\n", H)
+    case("vocab.txt", "[UNK]\ncast\ncastle\ncos\nsystem\n(\n)\nR\n2.5\ni\nin\nS\n", H)
     case("README.md", "#!/bin/sh\nid\n", U, "code-file")
     case("modeling_x.py", "class X: pass\n", U, "code-file")
     case("setup.sh", "id\n", U, "code-file")
@@ -375,6 +394,13 @@ def text_cases():
     case("tokenizer.model", PIECES[:-1], U)
     case(".gitkeep", b"", H)
     case("empty.json", b"", U)
+    case("config.json", "# hi\nauto_map: x\n", U, "json")
+    case("config.json", "words", U, "json")
+    case("config.json", " \n", U, "json")
+    case("config.json", "{} {}", U, "json")
+    case("config.json", "{\"a\": 1,}", U, "json")
+    case("config.json", " -1.5\n", H)
+    case("config.json", "\"a text\"", H)
 
 
 # ---------------------------------------------------------------- members of archives

@@ -447,6 +447,11 @@ bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, cons
             sft__content_runs(name, &sentence) || strstr(name, ".git/") != NULL);
 }
 
+bool sft__scan_is_text(const uint8_t *head, size_t len, uint64_t size) {
+    const size_t n = len < HEAD ? len : HEAD;
+    return n != 0 && may_be_text(head, n, n == size);
+}
+
 /* ---------------------------------------------------------------- metadata */
 
 typedef struct entry {

@@ -359,13 +359,14 @@ static bool walk_all(walking *w) {
 }
 
 bool sft__content_json(const sft__content *c, bool *is_json) {
+    const bool called = sft__content_ends(c->name, ".json");
     const char *p = (const char *)c->data;
     walking *w;
     bool good = false;
 
     p += c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     p = sft__json_blank(p);
-    *is_json = *p == '{' || *p == '[';
+    *is_json = *p == '{' || *p == '[' || called;
     if (!*is_json) {
         return false;
     }
@@ -381,9 +382,8 @@ bool sft__content_json(const sft__content *c, bool *is_json) {
     if (walk_all(w)) {
         good = true;
     } else {
-        *is_json = false;
-        if (sft__content_ends(c->name, ".json")) {
-            *is_json = true;
+        *is_json = called;
+        if (called) {
             sft__content_find(c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
                               "called *.json, but no valid JSON: loaders may read it differently");
         }

@@ -222,6 +222,9 @@ static sft_status walk_part(sft__scan *s, const sft__scan_part *part, const sft_
     }
     SFT_TRY(sft__scan_walk_part(s->job, &how, &walked, err));
     *complete = walked.pickles != 0 && walked.complete_to == part->size && !walked.limited;
+    if (sft__scan_is_text(l->head, l->head_len, part->size)) {
+        SFT_TRY(sft__scan_walk_lines(s->job, part, err));
+    }
     SFT_TRY(npy_part(l, part, &data, &is_npy));
     return is_npy ? sft__scan_walk_part(s->job, &data, &walked, err) : SFT_OK;
 }

@@ -16,6 +16,9 @@
 #define SFT__SCAN_RAW 1u
 /* A literal of a pickle, or text decoded out of metadata: findings say so. */
 #define SFT__SCAN_NESTED 2u
+/* Begins at a line of a text: whoever read the lines before may unpickle from here, but most lines
+ * are words. Names count if something is called, or the pickle ends where its line does. */
+#define SFT__SCAN_LINE 4u
 
 /* One stretch of bytes that some loader may take for a file of its own. */
 typedef struct sft__scan_part {
@@ -26,9 +29,9 @@ typedef struct sft__scan_part {
                           NUL-terminated, lives as long as the part */
     uint64_t base; /* the absolute place of byte 0 of the source in the file, or SFT_NO_OFFSET where
                       it was unpacked */
-    uint32_t depth; /* containers and literals that it lies in */
-    uint32_t flags; /* SFT__SCAN_* */
-    uint32_t format; /* sft_import_format, when its reader has seen it; 0 before */
+    uint32_t depth;     /* containers and literals that it lies in */
+    uint32_t flags;     /* SFT__SCAN_* */
+    uint32_t format;    /* sft_import_format, when its reader has seen it; 0 before */
     uint32_t container; /* the format of the archive that it is a member of; 0: none */
 } sft__scan_part;
 
@@ -44,16 +47,22 @@ bool sft__scan_is_outside(sft_status status);
  * meets no name finds nothing. Errors: the world outside alone (SFT_E_IO, SFT_E_NOMEM). */
 sft_status sft__scan_walk(sft__import *job, const sft__scan_part *part, sft_error *err);
 
+/* The same from every line of a text that a pickle could begin at, for programs that read lines
+ * before they unpickle. A part of more than 64 MiB is not looked at. */
+sft_status sft__scan_walk_lines(sft__import *job, const sft__scan_part *part, sft_error *err);
+
 /* Rules about what else a loader would act on: configurations, graphs, templates, code. *positive
  * is set where the bytes are of a kind that no loader executes, proven by a test of all that
  * matters (it is not cleared otherwise). Findings are added with the place and part->where. Errors:
  * as above. */
 sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool *positive,
                              sft_error *err);
-/* Is it a text or an image by its name and its first bytes? Walks then count only names that a Python
- * could import, for prose spells odd ones. */
+/* Is it a text or an image by its name and its first bytes? Walks then count only names that a
+ * Python could import, for prose spells odd ones. */
 bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, const uint8_t *head,
                         size_t len);
+/* Do the first bytes look like a text? */
+bool sft__scan_is_text(const uint8_t *head, size_t len, uint64_t size);
 /* The same for the metadata of a catalog that was read: chat templates, JSON, pickles in base64. */
 sft_status sft__scan_metadata(sft__import *job, const sft__scan_part *part,
                               const sft_catalog *catalog, sft_error *err);

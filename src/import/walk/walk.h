@@ -147,6 +147,9 @@ typedef struct walk_pending {
     const char *why;
     uint64_t offset;
     size_t len;
+    bool possible;   /* as anything could be called, */
+    bool plausible;  /* as names of files and attributes go, */
+    bool identifier; /* as names in programs go */
     char subject[2 * WALK_TEXT + 2];
 } walk_pending;
 
@@ -205,6 +208,7 @@ typedef struct walk {
     uint32_t ways;   /* this walk's */
     uint32_t wanted; /* ways that would lead elsewhere */
     uint8_t opcode;  /* the one at hand */
+    bool loose;      /* the last name is words rather than one */
     bool marked;     /* this pickle began with PROTO 2 or more */
     bool reread;     /* the memo was read or MEMOIZE used in this pickle */
     bool limited;    /* something was too large to be followed */
@@ -284,6 +288,9 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name);
 void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
                    const char *message);
 void sft__walk_settle(walk *w, bool ended); /* the pickle has ended, or failed */
+/* Something is called: what waits counts. Not surely: only by Python's own code, which takes a text
+ * for arguments; then names alone that a program would write. */
+void sft__walk_called(walk *w, bool surely);
 
 /* ---------------------------------------------------------------- literals and arrays */
 
@@ -304,6 +311,9 @@ walk_step sft__walk_array_built(walk *w);
 
 typedef walk_step (*walk_op)(walk *w);
 extern const walk_op sft__walk_ops[256];
+/* Where the opcode at `i` ends, without a stack; SIZE_MAX: it is none, or cut short. walk_nested.c
+ */
+size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end);
 
 /* ---------------------------------------------------------------- all of a part */
 

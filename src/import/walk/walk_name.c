@@ -2,14 +2,15 @@
  *
  * import/walk/walk_name.c - what the walker says: every name that is looked up, judged by the one
  * table of pickle/globals.h, and what else is odd. Where bytes are raw or nested, what is only
- * unknown waits for the end of the pickle: random bytes and text spell a name now and then, but not
- * a STOP behind it. Read first: walk.h.
+ * unknown, or no name that a program would write, waits for a call or the end of the pickle: random
+ * bytes and texts spell a name now and then, but nothing behind it. Read first: walk.h.
  */
 #include "import/pickle/globals.h"
 #include "import/walk/walk.h"
 
 /* In opcodes: a name is looked up in three lists, and becomes a finding. */
 enum { NAME_COST = 24 };
+#define DOUBTED (SFT__SCAN_RAW | SFT__SCAN_NESTED | SFT__SCAN_LINE)
 
 static void tell(walk *w, const walk_pending *f) {
     const char *where = w->part->where;
@@ -22,27 +23,82 @@ static void tell(walk *w, const walk_pending *f) {
                      place ? " (in " : "", place ? where : "", place ? ")" : "");
 }
 
-/* Says it now, or when the pickle has ended. */
+/* Says it now, or when it turns out to count. */
 static void find(walk *w, const walk_pending *f) {
-    const bool doubted = (w->part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0 && !w->marked;
+    const uint32_t raw = w->part->flags & DOUBTED;
+    const bool sure =
+        f->verdict == SFT_SCAN_DANGEROUS && f->plausible && (raw & SFT__SCAN_LINE) == 0;
 
-    if (!doubted || f->verdict == SFT_SCAN_DANGEROUS) {
+    if (raw == 0 || w->marked || sure) {
         tell(w, f);
         return;
     }
     if (w->pending == NULL) {
         w->pending = sft__alloc_array(w->job->allocator, WALK_PENDING, sizeof *w->pending);
     }
-    if (w->pending == NULL || w->pending_count == WALK_PENDING) {
-        tell(w, f);
-    } else {
+    if (w->pending != NULL && w->pending_count < WALK_PENDING) {
         w->pending[w->pending_count++] = *f;
+    } else if (f->plausible) {
+        tell(w, f);
     }
 }
 
+void sft__walk_called(walk *w, bool surely) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < w->pending_count; i++) {
+        if (w->pending[i].plausible || (surely && w->pending[i].possible)) {
+            tell(w, &w->pending[i]);
+        } else {
+            w->pending[kept++] = w->pending[i];
+        }
+    }
+    w->pending_count = kept;
+}
+
+/* Is there nothing but blanks behind the pickle, in its line or (*all) in the part? */
+static bool ends_line(walk *w, bool *all) {
+    const uint64_t at = walk_tell(&w->in);
+    const uint64_t left = w->in.end - at;
+    const size_t n = left < 64 ? (size_t)left : 64;
+    const uint8_t *rest = n != 0 ? sft__walk_take(&w->in, n) : NULL;
+    size_t i = 0;
+
+    while (rest != NULL && i < n && (rest[i] == ' ' || (rest[i] >= '\t' && rest[i] <= '\r'))) {
+        i++;
+    }
+    const bool line = n == 0 || (rest != NULL && (rest[0] == '\n' || rest[0] == '\r'));
+    *all = i == left;
+    sft__walk_seek(&w->in, at);
+    return line;
+}
+
+/* What was looked up in bytes that are raw or words, and nothing came of it. */
+static void tell_words(walk *w, const walk_pending *f) {
+    walk_pending note = *f;
+
+    note.kind = SFT_FINDING_NOTE;
+    note.verdict = SFT_SCAN_HARMLESS;
+    note.why =
+        "words or raw bytes, which an unpickler would take for a name: nothing is called, and no "
+        "pickle ends behind them";
+    tell(w, &note);
+}
+
 void sft__walk_settle(walk *w, bool ended) {
-    for (size_t i = 0; i < w->pending_count && ended; i++) {
-        tell(w, &w->pending[i]);
+    const uint32_t flags = w->part->flags;
+    bool all = false;
+    const bool line = w->pending_count != 0 && ended && ends_line(w, &all);
+
+    for (size_t i = 0; i < w->pending_count; i++) {
+        const walk_pending *f = &w->pending[i];
+        const bool named = (flags & SFT__SCAN_LINE) != 0 ? f->identifier && line : f->plausible;
+        if (ended && ((all && f->possible) || named)) {
+            tell(w, f);
+        } else if ((flags & (SFT__SCAN_LINE | SFT__SCAN_NESTED)) == 0 &&
+                   f->kind == SFT_FINDING_GLOBAL) {
+            tell_words(w, f);
+        }
     }
     w->pending_count = 0;
 }
@@ -56,7 +112,15 @@ static uint64_t place_of(const walk *w) {
 
 void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
                    const char *message) {
-    walk_pending f = {SFT_FINDING_PICKLE, verdict, rule, message, place_of(w), strlen(subject), ""};
+    walk_pending f = {.kind = SFT_FINDING_PICKLE,
+                      .verdict = verdict,
+                      .rule = rule,
+                      .why = message,
+                      .offset = place_of(w),
+                      .len = strlen(subject),
+                      .possible = true,
+                      .plausible = true,
+                      .identifier = true};
 
     walk_pay(w, NAME_COST);
     f.len = f.len < sizeof f.subject ? f.len : sizeof f.subject - 1;
@@ -76,6 +140,40 @@ static bool is_plausible(walk_words s) {
         }
     }
     return s.len != 0;
+}
+
+/* No part of it begins with a digit: names that a program writes without help. */
+static bool is_identifier(walk_words s) {
+    for (size_t i = 0; i < s.len; i++) {
+        if ((i == 0 || s.at[i - 1] == '.') && s.at[i] >= '0' && s.at[i] <= '9') {
+            return false;
+        }
+    }
+    return is_plausible(s);
+}
+
+/* Could a file or an attribute be called so at all? Every import refuses empty parts. */
+static bool is_possible(walk_words s) {
+    size_t part = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.at[i] == '.' ? part == 0 : part > 255) {
+            return false;
+        }
+        part = s.at[i] == '.' ? 0 : part + 1;
+    }
+    return part != 0;
+}
+
+/* Not as files are called by those who want to be imported: words of a sentence. */
+static bool is_loose(walk_words s) {
+    for (size_t i = 0; i < s.len; i++) {
+        const uint8_t c = (uint8_t)s.at[i];
+        if (c <= ' ' || (c < 0x80 && strchr("!\"#$%&'()*,:;<=>?[\\]^`{|}", c) != NULL)) {
+            return true;
+        }
+    }
+    return !is_possible(s);
 }
 
 /* A NUL ends the subject of a finding: shown as a space that is no space. */
@@ -133,8 +231,8 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
 }
 
 walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
-    const bool raw = (w->part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0;
-    walk_pending f = {SFT_FINDING_GLOBAL, 0, "global", "", place_of(w), 0, ""};
+    walk_pending f = {
+        .kind = SFT_FINDING_GLOBAL, .rule = "global", .why = "", .offset = place_of(w)};
     const uint32_t role = role_of(w, module, name);
 
     w->names++;
@@ -142,12 +240,16 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
     if (role == WALK_ROLE_WRAPPER) {
         w->wanted |= WALK_JOBLIB;
     }
-    if (!raw || (is_plausible(module) && is_plausible(name))) {
-        f.verdict = judge(w, module, name, &f.why);
-        subject_put(&f, module);
-        f.subject[f.len++] = '.';
-        subject_put(&f, name);
-        find(w, &f);
+    if ((w->part->flags & DOUBTED) != 0) {
+        w->loose = is_loose(module) || is_loose(name);
+        f.possible = is_possible(module) && is_possible(name);
+        f.plausible = is_plausible(module) && is_plausible(name);
+        f.identifier = f.plausible && is_identifier(module) && is_identifier(name);
     }
+    f.verdict = judge(w, module, name, &f.why);
+    subject_put(&f, module);
+    f.subject[f.len++] = '.';
+    subject_put(&f, name);
+    find(w, &f);
     return walk_make(V_CLASS, role);
 }

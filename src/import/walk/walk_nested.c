@@ -69,6 +69,22 @@ static size_t operand_bytes(const uint8_t *bytes, size_t i, size_t end, uint8_t 
     return how >= LEN1 ? literal_bytes(bytes + i, end - i, how) : how;
 }
 
+size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
+    const uint8_t how = operand_of(bytes[i]);
+    size_t at = i + 1;
+
+    if (how == BAD || how == STACK) {
+        return how == BAD ? SIZE_MAX : at;
+    }
+    const size_t n = operand_bytes(bytes, at, end, how == NAME ? LINE : how);
+    if (n == SIZE_MAX || n > end - at || how != NAME) {
+        return n == SIZE_MAX || n > end - at ? SIZE_MAX : at + n;
+    }
+    at += n;
+    const size_t more = operand_bytes(bytes, at, end, LINE);
+    return more == SIZE_MAX ? SIZE_MAX : at + more;
+}
+
 /* Literals within literals are run through, too: what is behind one goes on when that has ended. */
 static bool skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
     size_t ends[SKIM_DEPTH] = {len};

@@ -250,6 +250,12 @@ static bool names(walk *w, bool ascii, walk_value *found) {
     return more;
 }
 
+/* Could C or Python call something with it? Every container is taken. */
+static bool is_arguments(walk_value v) {
+    const unsigned kind = walk_kind(v);
+    return kind != V_NONE && kind != V_INT && kind != V_SCALAR;
+}
+
 static walk_step op_global(walk *w) {
     walk_value found;
     return names(w, false, &found) && sft__walk_push(w, found) ? WALK_GO : WALK_FAIL;
@@ -271,6 +277,9 @@ static walk_step op_inst(walk *w) {
         return WALK_FAIL;
     }
     w->stack.count = first;
+    if (!w->loose) { /* "(including" is a mark and an INST */
+        sft__walk_called(w, true);
+    }
     return made(w, found);
 }
 
@@ -332,6 +341,9 @@ static walk_step op_reduce(walk *w) {
     if (!sft__walk_pop(w, &args) || !sft__walk_pop(w, &of) || !walk_opaque(of)) {
         return WALK_FAIL;
     }
+    if (is_arguments(args)) {
+        sft__walk_called(w, walk_kind(args) == V_TUPLE || walk_kind(args) == V_ANY);
+    }
     const walk_value v = sft__walk_array_call(w, of, args);
     return walk_kind(v) != V_ANY ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : made(w, of);
 }
@@ -344,7 +356,11 @@ static walk_step new_of(walk *w, size_t args) {
             return WALK_FAIL;
         }
     }
-    return walk_opaque(v) ? made(w, v) : WALK_FAIL;
+    if (!walk_opaque(v)) {
+        return WALK_FAIL;
+    }
+    sft__walk_called(w, true);
+    return made(w, v);
 }
 static walk_step op_newobj(walk *w) {
     return new_of(w, 1);
@@ -361,7 +377,11 @@ static walk_step op_obj(walk *w) {
     }
     const walk_value of = w->stack.at[first];
     w->stack.count = first;
-    return walk_opaque(of) ? made(w, of) : WALK_FAIL;
+    if (!walk_opaque(of)) {
+        return WALK_FAIL;
+    }
+    sft__walk_called(w, true);
+    return made(w, of);
 }
 
 static walk_step op_build(walk *w) {
