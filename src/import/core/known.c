@@ -33,6 +33,16 @@ static const refused refusals[] = {
             "an encrypted MindSpore checkpoint (AES-CBC): only MindSpore with its key can read it"),
     REFUSED("\xda\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
             "an encrypted MindSpore checkpoint (SM4-CBC): only MindSpore with its key can read it"),
+    REFUSED("\x12\x09"
+            "MindSpore",
+            5, SFT_IMPORT_OTHER,
+            "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
+            "its parameters with save_checkpoint"),
+    REFUSED("\x12\x09"
+            "MindSpore",
+            7, SFT_IMPORT_OTHER,
+            "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
+            "its parameters with save_checkpoint"), /* versions of five letters */
     REFUSED("ARROW1\0\0", 0, SFT_IMPORT_ARROW,
             "an Apache Arrow file: it has columns, but no convention for weights"),
     REFUSED("\x1f\x8b", 0, SFT_IMPORT_OTHER, "compressed with gzip: unpack it first"),

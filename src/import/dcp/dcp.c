@@ -208,7 +208,7 @@ static sft_status read_box(sft__dcp *d, const tensor *t, uint32_t chunk, sft_pie
                            sft_error *err) {
     const uint32_t offsets = field(d, chunk, "offsets");
     const uint32_t sizes = field(d, chunk, "sizes");
-    const sft__dcp_item *item = NULL;
+    sft__dcp_item *item = NULL;
     const uint32_t values = t->dtype->block_elements;
     uint64_t *start;
     uint64_t *count;
@@ -227,6 +227,7 @@ static sft_status read_box(sft__dcp *d, const tensor *t, uint32_t chunk, sft_pie
     if (item == NULL) {
         return of_tensor(err, SFT_E_HOLE, t, "one of its boxes is in no file");
     }
+    item->named = true;
     SFT_TRY(sft__import_alloc(d->job, &strides, rank, sizeof *strides, err));
     SFT_TRY(sft__dcp_place(d, item, t->dtype, count, rank, piece, strides, &packed, err));
     if (values != 1) { /* counted in bytes so far; bounded by the file */
@@ -292,10 +293,11 @@ static sft_status read_tensor(sft__dcp *d, uint32_t id, tensor *t, const char *n
 
 /* An object that was saved whole. */
 static sft_status read_object(sft__dcp *d, const char *name, size_t len, sft_error *err) {
-    const sft__dcp_item *item = sft__dcp_find(d, name, len, NULL, 0);
+    sft__dcp_item *item = sft__dcp_find(d, name, len, NULL, 0);
     bool tensors = false;
 
     if (item != NULL) {
+        item->named = true;
         SFT_TRY(sft__dcp_object(d, item, &tensors, err));
     }
     if (tensors) {
@@ -341,6 +343,20 @@ static sft_status read_entry(sft__dcp *d, uint32_t key, uint32_t value, sft_erro
     return status;
 }
 
+/* Items of the files that no entry of the state dict has. */
+static void tell_others(const sft__dcp *d) {
+    const char *key = d->job->options.key;
+
+    for (size_t i = 0; i < d->item_count && (key == NULL || strcmp(key, ".") == 0); i++) {
+        const sft__dcp_item *item = &d->items[i];
+        if (!item->named) {
+            sft__import_left(d->job, item->name, item->name_len, 1,
+                             "%llu bytes of %.200s that no entry of the state dict has",
+                             (unsigned long long)item->length, item->path);
+        }
+    }
+}
+
 static sft_status read_metadata(sft__dcp *d, sft_error *err) {
     const uint64_t size = sft_source_size(d->job->file);
     uint32_t key;
@@ -365,6 +381,7 @@ static sft_status read_metadata(sft__dcp *d, sft_error *err) {
          sft__pk_next(&it, &key) && sft__pk_next(&it, &value);) {
         SFT_TRY(read_entry(d, key, value, err));
     }
+    tell_others(d);
     return SFT_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct sft__dcp_item {
     const char *path; /* relative; NUL-terminated */
     uint64_t offset;
     uint64_t length;
+    bool named; /* an entry of the state dict has it */
 } sft__dcp_item;
 
 typedef struct sft__dcp_file {
@@ -45,7 +46,7 @@ bool sft__dcp_locate(const char *path, const sft_import_options *options, char *
 /* Sorts the items by name and box; opens the files that they name. No byte belongs to two items. */
 sft_status sft__dcp_files(sft__dcp *d, sft_error *err);
 /* The item of a box, or NULL; at NULL: the object of that name. */
-const sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_len,
+sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_len,
                                    const uint64_t *at, uint32_t rank);
 /* Where the elements of the item lie; it must have this type and shape (as PyTorch counts it). strides:
  * `rank` numbers, filled in if the elements are not packed (*packed false). */

@@ -39,8 +39,8 @@ static int by_path(const void *a, const void *b) {
     return o != 0 ? o : order64(x->offset, y->offset);
 }
 
-const sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_len,
-                                   const uint64_t *at, uint32_t rank) {
+sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_len,
+                             const uint64_t *at, uint32_t rank) {
     const sft__dcp_item want = {.name = name, .name_len = name_len, .at = at, .rank = rank};
     size_t low = 0;
     size_t high = d->item_count;

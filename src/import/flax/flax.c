@@ -227,8 +227,8 @@ static bool below_key(const reading *r, const char **name, size_t *len) {
     const char *key = r->job->options.key;
     const size_t n = key != NULL && strcmp(key, ".") != 0 ? strlen(key) : 0;
 
-    *name = r->name_len != 0 ? r->name : "tensor";
-    *len = r->name_len != 0 ? r->name_len : 6;
+    *name = r->depth == 0 ? "tensor" : r->name != NULL ? r->name : "";
+    *len = r->depth == 0 ? 6 : r->name_len; /* the file is the tensor; "" is a key like others */
     if (n == 0) {
         return true;
     }

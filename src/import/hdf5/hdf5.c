@@ -147,6 +147,9 @@ static sft_status follow(sft__h5 *h, const sft__h5_link *link, sft_error *err) {
     }
     SFT_TRY(sft__h5_object_read(h, &h->object, link->addr, err));
     const sft__h5_object *o = &h->object;
+    if (below_key(h, link, &name, &len) || h->job->options.key == NULL) {
+        SFT_TRY(sft__h5_attributes(h, link->name, link->len, err));
+    }
     if (sft__h5_is_group(o)) {
         sft__h5_number(h, link->addr, GROUP);
         return sft__h5_group(h, link->name, link->len, err);
@@ -383,6 +386,15 @@ static sft_status add_weights(sft__import *job, const sft__zip *zip, sft_error *
     }
     if ((job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         SFT_TRY(sft__zip_check(job, e, err));
+    }
+    for (size_t i = 0; i < zip->count; i++) {
+        const sft__zip_entry *m = &zip->entries[i];
+        const bool text = strcmp(m->name, "config.json") == 0 ||
+                          strcmp(m->name, "metadata.json") == 0 || m->name[m->name_len - 1] == '/';
+        if (m != e && !text) {
+            sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, m->name, m->name_len,
+                             "keras-member", m->header, "a member beside the weights");
+        }
     }
     SFT_TRY(sft__source_part(&part, job->file, e->data, e->usize, WEIGHTS, job->allocator, err));
     SFT_TRY(sft_builder_add_source(job->builder, part, &index, err));

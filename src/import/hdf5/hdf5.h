@@ -255,6 +255,8 @@ typedef struct sft__h5_dataset {
 /* Reads the messages of h->object (hdf5_dataset.c). *why: what it is, if it is nothing this reader
  * takes. */
 sft_status sft__h5_dataset_read(sft__h5 *h, sft__h5_dataset *d, const char **why, sft_error *err);
+/* Names the arrays of numbers in the attributes of h->object (hdf5_attribute.c). */
+sft_status sft__h5_attributes(sft__h5 *h, const char *path, size_t len, sft_error *err);
 /* The text of the attribute of this name, cut to cap - 1 bytes; empty if there is none. */
 sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t cap, sft_error *err);
 /* The same; *met: there is one of this name, though it may hold no single text. */

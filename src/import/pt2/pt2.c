@@ -20,6 +20,7 @@ typedef struct pt2 {
     sft__named_view *views;
     size_t view_count;
     size_t view_room;
+    uint8_t *listed; /* for each member: a list names it */
 } pt2;
 
 static bool ends_with(const sft__zip_entry *e, const char *end) {
@@ -106,6 +107,10 @@ static sft_status read_raw(pt2 *k, const sft__zip_entry *list, const sft__pt2_en
                            sft_error *err) {
     const sft__zip_entry *member = payload(k, list, e);
     sft__view v;
+
+    if (member != NULL) {
+        k->listed[member - k->zip->entries] = 1;
+    }
 
     if (member == NULL) {
         return bad(err, SFT_E_HOLE, e, "the archive has no member with its bytes");
@@ -262,6 +267,20 @@ static sft_status read_member(pt2 *k, const sft__zip_entry *e, sft_error *err) {
                         : "no weights");
 }
 
+/* Weights that no list names. */
+static void tell_unlisted(const pt2 *k) {
+    for (size_t i = 0; i < k->zip->count; i++) {
+        const sft__zip_entry *e = &k->zip->entries[i];
+        const char *name = below_top(e);
+        const bool data = begins(name, "data/weights/") || begins(name, "data/constants/");
+        if (data && k->listed[i] == 0 && !ends_with(e, "_config.json") && !ends_with(e, ".pt") &&
+            e->usize != 0) {
+            sft__import_left(k->job, e->name, e->name_len, 1,
+                             "a member of weights or constants that no list names");
+        }
+    }
+}
+
 sft_status sft__pt2_read(sft__import *job, const sft__zip *zip, sft_error *err) {
     sft_status status = SFT_OK;
     pt2 k;
@@ -273,9 +292,12 @@ sft_status sft__pt2_read(sft__import *job, const sft__zip *zip, sft_error *err) 
     k.t.p = &k.p;
     k.p.job = job;
     job->format = SFT_IMPORT_PT2;
+    SFT_TRY(sft__import_alloc(job, &k.listed, zip->count, 1, err));
+    memset(k.listed, 0, zip->count);
     for (size_t i = 0; i < zip->count && status == SFT_OK; i++) {
         status = read_member(&k, &zip->entries[i], err);
     }
+    tell_unlisted(&k);
     if (status == SFT_OK) {
         status = sft__torch_views(&k.t, k.views, k.view_count, err);
     }

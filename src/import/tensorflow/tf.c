@@ -479,12 +479,25 @@ static sft_status find_stem(sft__tf *tf, sft_error *err) {
     return SFT_OK;
 }
 
+/* The variables of a SavedModel: its graph may hold constants, too. */
+static void tell_graph(sft__import *job) {
+    static const char end[] = "variables/variables.index";
+    const size_t n = sizeof end - 1;
+    const size_t len = job->path != NULL ? strlen(job->path) : 0;
+
+    if (len > n && strcmp(job->path + len - n, end) == 0 && !job->scanning) {
+        sft__import_left(job, "saved_model.pb", 14, 0,
+                         "the graph, which is never read: constants in it stay there");
+    }
+}
+
 static sft_status read_bundle(sft__tf *tf, sft_error *err) {
     SFT_TRY(sft__tf_table(tf->job, add_pair, tf, err));
     if (tf->shard_count == 0) {
         return bad(0, err, "a table without a header: LevelDB's, but no tensor bundle");
     }
     SFT_TRY(sft__tf_slices_end(tf, err));
+    tell_graph(tf->job);
     return check_places(tf, err);
 }
 

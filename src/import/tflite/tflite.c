@@ -45,6 +45,8 @@ static const sft__tflite_type types[] = {
 };
 
 /* Where the data of a tensor lies. */
+enum { BUFFERS_MAX = 1000000 };
+
 typedef struct place {
     uint64_t offset;
     uint64_t size;
@@ -159,6 +161,7 @@ static sft_status place_buffer(sft__tflite *x, uint64_t index, const sft__fb_tab
     if (index >= x->buffers.count) {
         return sft__fb_bad(&x->fb, t->at, err, "a buffer that is not there");
     }
+    x->named[index] = 1;
     SFT_TRY(sft__fb_item_table(&x->fb, &x->buffers, index, &buffer, err));
     SFT_TRY(sft__fb_vector_of(&x->fb, &buffer, BUFFER_DATA, 1, &data, err));
     SFT_TRY(sft__fb_number(&x->fb, &buffer, BUFFER_OFFSET, 8, 0, &p->offset, err));
@@ -372,6 +375,25 @@ static sft_status note_metadata(sft__tflite *x, const sft__fb_table *model, sft_
     return SFT_OK;
 }
 
+/* Data that no tensor and no metadata name. */
+static sft_status tell_others(sft__tflite *x, const sft__fb_table *model, sft_error *err) {
+    for (uint64_t i = 1; i < x->buffers.count; i++) {
+        char name[40];
+        place p;
+        if (x->named[i] != 0) {
+            continue;
+        }
+        SFT_TRY(place_buffer(x, i, model, &p, err));
+        if (p.there && p.size != 0) {
+            (void)snprintf(name, sizeof name, "buffer_%llu", (unsigned long long)i);
+            sft__import_left(x->job, name, strlen(name), 1,
+                             "%llu bytes of a buffer that no tensor names",
+                             (unsigned long long)p.size);
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status read_model(sft__tflite *x, sft_error *err) {
     sft__fb_vector subgraphs;
     sft__fb_table model;
@@ -385,12 +407,19 @@ static sft_status read_model(sft__tflite *x, sft_error *err) {
                             (unsigned long long)version);
     }
     SFT_TRY(sft__fb_vector_of(&x->fb, &model, MODEL_BUFFERS, 4, &x->buffers, err));
+    if (x->buffers.count > BUFFERS_MAX) {
+        return sft__fail_at(err, SFT_E_LIMIT, model.at, "tflite: more than %d buffers",
+                            (int)BUFFERS_MAX);
+    }
+    SFT_TRY(sft__import_alloc(x->job, &x->named, (size_t)x->buffers.count + 1, 1, err));
+    memset(x->named, 0, (size_t)x->buffers.count + 1);
     SFT_TRY(sft__fb_vector_of(&x->fb, &model, MODEL_SUBGRAPHS, 4, &subgraphs, err));
     SFT_TRY(read_externals(x, &model, err));
     for (uint64_t i = 0; i < subgraphs.count; i++) {
         SFT_TRY(read_subgraph(x, &subgraphs, i, err));
     }
     SFT_TRY(note_metadata(x, &model, err));
+    SFT_TRY(tell_others(x, &model, err));
     return sft__tflite_add(x, err);
 }
 

@@ -62,6 +62,7 @@ typedef struct sft__tflite {
     sft__import *job;
     sft__fb fb;
     sft__fb_vector buffers;
+    uint8_t *named; /* for each buffer: a tensor or the metadata name it */
     sft__fb_vector group_tables;
     sft__tflite_group *groups;
     sft__tflite_external *externals; /* sorted by id */

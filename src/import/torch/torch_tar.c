@@ -26,6 +26,7 @@ typedef struct tar_tensor {
     uint64_t place; /* where size, stride and offset stand */
     uint64_t rank;
     const sft_dtype *dtype;
+    bool named; /* the object has it */
 } tar_tensor;
 
 typedef struct tar {
@@ -402,6 +403,7 @@ static sft_status tensor_of(sft__torch *t, const sft__pk_node *pid, sft__view *v
         return bad(err, SFT_NO_OFFSET, "the object refers to a tensor that is not there");
     }
     const tar_tensor *x = &a->tensors[i];
+    a->tensors[i].named = true;
     const size_t k = t->keys.slots != NULL
                          ? sft__strmap_find(&t->keys, x->storage, strlen(x->storage))
                          : SFT__STRMAP_NONE;
@@ -450,7 +452,15 @@ static sft_status read_all(tar *a, sft_error *err) {
                                   "bytes follow the end of the pickle"));
     }
     a->p.root = root;
-    return sft__torch_tree(&a->t, err);
+    SFT_TRY(sft__torch_tree(&a->t, err));
+    const char *part = a->t.job->options.key;
+    for (size_t i = 0; i < a->tensor_count && (part == NULL || strcmp(part, ".") == 0); i++) {
+        if (!a->tensors[i].named && !a->t.job->scanning) {
+            sft__import_left(a->t.job, a->tensors[i].key, a->tensors[i].key_len, 1,
+                             "a tensor of the archive that the object does not have");
+        }
+    }
+    return SFT_OK;
 }
 
 static sft_status open_tar(sft__import *job, sft_error *err) {

@@ -88,6 +88,13 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
             "it even with weights_only (CVE-2025-32434)");
         return SFT_OK;
     }
+    for (size_t i = 0; i < a->zip.count; i++) {
+        const sft__zip_entry *e = &a->zip.entries[i];
+        if (is_inside(a, e, "constants/") && (job->options.flags & SFT_IMPORT_ALLOW_OPAQUE) != 0) {
+            sft__import_left(job, e->name, e->name_len, 1,
+                             "a constant of the program, which is never read");
+        }
+    }
     return sft__import_opaque(
         job, a->folder, a->folder_len - 1, 0, err,
         "torchscript: this is a TorchScript archive, a program with weights; its "
