@@ -376,6 +376,18 @@ def text_cases():
     case("config.yaml", "%TAG ! tag:yaml.org,2002:python/\n---\na: !name:os.system\n", D, "yaml-tag")
     case("config.yaml", "m:\n  _target_: os.system\n", D, "config-target")
     case("config.yaml", "m:\n  _target_: nemo.collections.asr.X\n", U, "config-target")
+    for text in ('"_target_": os.system\n_args_: [id]\n', "{'_target_': os.system}\n", "? _target_\n: os.system\n", "a: &k _target_\n*k : os.system\n",
+                 '"_tar\\x67et_": os.system\n', '"_tar\\u0067et_" : os.system\n', "{_target_: os.system}", "_target_ : os.system\n",
+                 "a: {b: [{\"_target_\":os.system}]}\n", "? |-\n  _target_\n: os.system\n", "x: &x {_target_: os.system}\ny:\n  <<: *x\n",
+                 '"_tar\\\n  get_": os.system\n', "_target_: !!str os.system\n", "_target_: &a os.system\n", "_target_: >-\n  os.system\n",
+                 "a: os.system\nb: &b os.system\n_target_: *b\n", "_target_: \"os\\x2esystem\"\nb: os.system\n", "class_path: os.system\n"):
+        case("config.yaml", text, D, "config-target")
+    case("config.yaml", '"\\U0000005ftarget_": my.Class\n', U, "config-target")
+    case("config.yaml", "a: 1\u2028!!python/object/apply:os.system ['id']\n", D, "yaml-tag")
+    case("config.yaml", "\ufeff!!python/object/apply:os.system ['id']\n", D, "yaml-tag")
+    case("config.yaml", "a: !!py%74hon/object/apply:os.system ['id']\n", U, "yaml-tag")
+    case("config.yaml", "- !<tag:yaml.org,2002:python%2fobject/apply:os.system> ['id']\n", U, "yaml-tag")
+    case("config.yaml", "a: \"a\\tb\\x41\"\nb: 'C:\\dir'\ntarget_: 5\n", H)
     case("image.png", png((b"tEXt", b"a\0b")), H, None, True)
     case("image.png", png(end=b"cos\nsystem\n"), U)
     case("image.png", png()[:-1], U)
@@ -389,6 +401,22 @@ def text_cases():
     case("image.svg", SVG % "", H)
     for bad in ("<script>x</script>", "<a href='javascript:x'/>", "<rect onload='x'/>", "<rect\nonclick = 'x'/>"):
         case("image.svg", SVG % bad, U, "svg")
+    for bad in ("<s:script xmlns:s='http://www.w3.org/2000/svg'>x</s:script>", "<a href='&#106;avascript:x'/>", "<foreignObject/>",
+                "<style>@import 'x.css';</style>", "<style>a{fill:url(http://x)}</style>", "<animate/>", "<set/>", "<image href='x.svg'/>",
+                "<image href='data:image/svg+xml;base64,AA=='/>", "<rect s:onload='x'/>", "<use href='x.svg#a'/>", "<text>&x;</text>",
+                "<?xml-stylesheet href='x'?>", "<style><![CDATA[@import 'x']]></style>", "<rect style='fill:&#117;rl(x)'/>", "<g", "<iframe/>",
+                "<style>a{b:\\75rl(x)}</style>", "<rect xml:base='javascript:'/>", "<handler/>"):
+        case("image.svg", SVG % bad, U, "svg")
+    case("image.svg", "<!DOCTYPE svg [<!ENTITY x 'y'>]>" + SVG % "", U, "svg")
+    case("image.svg", "<html>" + SVG % "", U, "svg")
+    case("image.svg", "<?xml version='1.0' encoding='UTF-7'?>" + SVG % "", U, "svg")
+    case("image.svg", "words", U, "svg")
+    case("image.svg", "<?xml version='1.0' encoding='utf-8' standalone='no'?>\n<!DOCTYPE svg PUBLIC '-//W3C//DTD SVG 1.1//EN'\n"
+         "  'http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd'>\n<!-- one -->" + SVG % (
+             "<metadata><rdf:RDF xmlns:rdf='r'><cc:Work><dc:type rdf:resource='http://purl.org/dc/dcmitype/StillImage'/></cc:Work></rdf:RDF>"
+             "</metadata><defs><style type='text/css'>*{stroke-linejoin: round}</style><clipPath id='p'><rect/></clipPath></defs>"
+             "<g clip-path='url(#p)' style=\"fill: url('#q')\"><use xlink:href='#p'/><text>a &amp; b &#65; c</text></g>"
+             "<image href='data:image/png;base64,AAAA'/>"), H)
     case("tokenizer.model", PIECES, H, None, True)
     case("tokenizer.model", PIECES + field(9, "more"), U)
     case("tokenizer.model", PIECES[:-1], U)

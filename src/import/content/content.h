@@ -73,6 +73,10 @@ bool sft__content_is_commit(const char *text, size_t len);
 bool sft__content_is_text(const uint8_t *data, size_t len);
 /* A text, already known to be one: YAML tags, scripts, SVG. */
 bool sft__content_text(const sft__content *c);
+/* YAML without tags of others, and without keys by which loaders import something. */
+bool sft__content_yaml(const sft__content *c);
+/* SVG that only draws. */
+bool sft__content_svg(const sft__content *c);
 /* JSON: valid to its end, with nothing in it that names code. *is: it looks like JSON. */
 bool sft__content_json(const sft__content *c, bool *is);
 /* PNG, JPEG, GIF, WebP: whole, nothing behind the end. */

@@ -214,121 +214,12 @@ bool sft__content_is_text(const uint8_t *data, size_t len) {
     return sft__utf8_valid(data, len) == len;
 }
 
-/* ---------------------------------------------------------------- YAML */
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static size_t word_len(const char *p, const char *end) {
-    size_t n = 0;
-
-    if (p < end && *p == '<') { /* a tag in full */
-        while (p + n < end && p[n] != '>' && p[n] != '\n') {
-            n++;
-        }
-        return n;
-    }
-    while (p + n < end && !is_blank(p[n]) && p[n] != ',' && p[n] != ']' && p[n] != '}' &&
-           p[n] != '"' && p[n] != '\'' && p[n] != '#' && p[n] != '>') {
-        n++;
-    }
-    return n;
-}
+/* ---------------------------------------------------------------- all texts */
 
 static bool starts(const char *p, size_t len, const char *with) {
     const size_t n = strlen(with);
     return len >= n && memcmp(p, with, n) == 0;
 }
-
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool tag_python(const sft__content *c, size_t at, const char *tag, size_t len) {
-    static const char *const plain[] = {"tuple", "str",  "unicode", "int",     "bool",
-                                        "none",  "list", "dict",    "complex", "float",
-                                        "bytes", "long", NULL};
-    if (is_one_of(tag, len, plain)) {
-        return true;
-    }
-    sft__content_find(c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
-                      "a tag of YAML that names an object of Python: loaders make or call it");
-    return false;
-}
-
-/* tag: behind the "!". True: it is one of YAML's own. */
-static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size_t len) {
-    static const char *const core[] = {"str",       "int",   "float", "bool",  "null",
-                                       "map",       "seq",   "set",   "omap",  "binary",
-                                       "timestamp", "pairs", "merge", "value", NULL};
-    static const char *const calls[] = {"new:", "apply:", "name:", "module:", "ref:", NULL};
-    static const char uri[] = "<tag:yaml.org,2002:";
-    uint32_t verdict = SFT_SCAN_UNKNOWN;
-
-    if (starts(tag, len, "!") || starts(tag, len, uri)) {
-        const size_t skip = tag[0] == '!' ? 1 : sizeof uri - 1;
-        tag += skip;
-        len -= skip;
-        if (starts(tag, len, "python/")) {
-            return tag_python(c, at, tag + 7, len - 7);
-        }
-        if (is_one_of(tag, len, core)) {
-            return true;
-        }
-    } else if (starts(tag, len, "python/")) {
-        return tag_python(c, at, tag + 7, len - 7);
-    }
-    for (size_t i = 0; calls[i] != NULL; i++) {
-        const size_t n = strlen(calls[i]);
-        if (starts(tag, len, calls[i]) && i < 4) {
-            verdict = sft__content_dotted(tag + n, len - n);
-        }
-    }
-    sft__content_find(c, verdict, "yaml-tag", at, tag, len,
-                      "a tag of YAML that is none of its own: what it makes, the loader decides");
-    return false;
-}
-
-/* Tags begin a word; in quoted or folded text one may be taken for such, which errs to the safe
- * side. */
-static bool yaml(const sft__content *c) {
-    const char *text = (const char *)c->data;
-    const char *end = text + c->len;
-    bool good = true;
-
-    for (const char *p = text; p < end && !sft__content_is_tired(c); p++) {
-        const bool first = p == text || is_blank(p[-1]) || p[-1] == '[' || p[-1] == '{' ||
-                           p[-1] == ',' || p[-1] == ':';
-        if (first && *p == '!' && p + 1 < end && !is_blank(p[1]) && p[1] != '=') {
-            const size_t n = word_len(p + 1, end);
-            good = (n == 0 || tag_is_plain(c, (size_t)(p - text), p + 1, n)) && good;
-        }
-        if ((p == text || p[-1] == '\n') && *p == '%' && starts(p, (size_t)(end - p), "%TAG")) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
-                              "gives tags of YAML other names");
-            good = false;
-        }
-        if (first && starts(p, (size_t)(end - p), "_target_:")) {
-            const char *q = p + 9;
-            while (q < end && (*q == ' ' || *q == '"' || *q == '\'')) {
-                q++;
-            }
-            const size_t n = word_len(q, end);
-            sft__content_find(c, sft__content_dotted(q, n), "config-target", (size_t)(q - text), q,
-                              n, "what hydra would import and call");
-            good = false;
-        }
-    }
-    return good;
-}
-
-/* ---------------------------------------------------------------- SVG */
 
 static bool contains(const char *p, const char *end, const char *word) {
     const size_t n = strlen(word);
@@ -339,46 +230,6 @@ static bool contains(const char *p, const char *end, const char *word) {
     }
     return false;
 }
-
-static bool svg(const sft__content *c) {
-    static const char *const words[] = {"<script", "javascript:", "<foreignobject", "<!entity",
-                                        "<iframe", "<embed",      "<object",        "<handler",
-                                        "<use",    "data:",       "<set",           "<animate"};
-    const char *text = (const char *)c->data;
-    const char *end = text + c->len;
-
-    if (c->len > SFT__CONTENT_SVG) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0, "too long to be looked through");
-        return false;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (contains(text, end, words[i]) && strcmp(words[i], "<use") != 0 &&
-            (strcmp(words[i], "data:") != 0 || contains(text, end, "data:text"))) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, words[i], strlen(words[i]),
-                              "an image that carries a script, or what can become one");
-            return false;
-        }
-    }
-    for (const char *p = text; p + 3 < end; p++) { /* onload= and the like */
-        if (is_blank(*p) && lower(p[1]) == 'o' && lower(p[2]) == 'n') {
-            const char *q = p + 3;
-            while (q < end && lower(*q) >= 'a' && lower(*q) <= 'z') {
-                q++;
-            }
-            while (q < end && is_blank(*q)) {
-                q++;
-            }
-            if (q < end && *q == '=') {
-                sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", (size_t)(p - text), p + 1,
-                                  (size_t)(q - p - 1), "an image that carries a script");
-                return false;
-            }
-        }
-    }
-    return contains(text, end, "<svg");
-}
-
-/* ---------------------------------------------------------------- all texts */
 
 /* *.pth beside Python's packages: its lines that begin with import are run when Python starts. */
 static bool path_file(const sft__content *c) {
@@ -471,10 +322,10 @@ bool sft__content_text(const sft__content *c) {
         return false;
     }
     if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
-        return yaml(c);
+        return sft__content_yaml(c);
     }
     if (strcmp(sft__content_base(c->name), "checkpoint") == 0) {
         return tf_state(c);
     }
-    return !sft__content_ends(c->name, ".svg") || svg(c);
+    return !sft__content_ends(c->name, ".svg") || sft__content_svg(c);
 }
