@@ -128,6 +128,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_source(sft_catalog **out, sft
                                                           const sft_open_options *options,
                                                           sft_error *err);
 
+/* sft_source_unchanged of every source: to be asked before what was read is believed or published, where
+ * others may write to the files. sft_load and streams ask by themselves. */
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_unchanged(const sft_catalog *catalog, sft_error *err);
+
 /* Frees the catalog and closes its sources. Everything borrowed from it dies. NULL is fine. */
 SFT_API void sft_catalog_close(sft_catalog *catalog);
 

@@ -81,6 +81,12 @@ SFT_API SFT_MUST_CHECK sft_status sft_source_read_many(const sft_source *source,
 SFT_API SFT_MUST_CHECK sft_status sft_source_borrow(const sft_source *source, uint64_t offset,
                                                     size_t size, const void **data, sft_error *err);
 
+/* SFT_E_CHANGED if the file behind the source has another size or time than when the source was opened: what
+ * was read of it may be a mixture of what it was and what it is. SFT_OK where there is no file (memory, a
+ * stream, a URL: which look at every answer). Another file under the same name is no change: the one that
+ * was opened is read on. POSIX and Windows; as fine as the file system's clock. */
+SFT_API SFT_MUST_CHECK sft_status sft_source_unchanged(const sft_source *source, sft_error *err);
+
 typedef enum sft_advice {
     SFT_ADVICE_WILL_NEED = 1,
     SFT_ADVICE_SEQUENTIAL = 2,

@@ -4,6 +4,13 @@
  */
 #include "catalog/catalog.h"
 
+sft_status sft_catalog_unchanged(const sft_catalog *catalog, sft_error *err) {
+    for (size_t i = 0; i < catalog->source_count; i++) {
+        SFT_TRY(sft_source_unchanged(catalog->sources[i], err));
+    }
+    return SFT_OK;
+}
+
 void sft_catalog_close(sft_catalog *catalog) {
     if (catalog == NULL) {
         return;

@@ -58,6 +58,7 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         const char *const name = sft_source_name(s->source);
         const int fd = sft_source_descriptor(s->source);
         sft__checkpoint_disk_fact fact;
+        SFT_TRY(sft_source_unchanged(s->source, err));
         if (!s->timed) {
             continue;
         }

@@ -371,6 +371,7 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         print_text(b, job, &result);
     }
     b->published = status == SFT_OK && result.published != 0;
+    c->proved = status == SFT_OK;
 }
 
 /* What the job writes takes the place of an older model, or is refused. */

@@ -149,6 +149,7 @@ struct cli {
     bool color_error; /* and on standard error */
     cli_units units;
     int status; /* worst so far */
+    bool proved; /* what was read was compared with its files before it was published */
     sft_pool *pool;
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
@@ -225,6 +226,9 @@ void *cli_resize(void *ptr, size_t count, size_t size);
 /* File, folder, index, URL or "-"; what is no safetensors is opened by the import wing, if it knows it.
  * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
+/* Of what was opened so: says so (exit status 3) if a file was written to meanwhile, and what was told of
+ * it is neither of what it was nor of what it is; not if c->proved. NULL is fine. */
+void cli_close(cli *c, sft_catalog *catalog);
 /* The same without a word. */
 sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
                             sft_error *err);

@@ -409,8 +409,8 @@ static void check_one(cli *c, const char *operand, counts *n) {
     } else {
         cli_fail(c, operand, &v.err);
     }
-    sft_catalog_close(v.incomplete);
-    sft_catalog_close(v.catalog);
+    cli_close(c, v.incomplete);
+    cli_close(c, v.catalog);
 }
 
 /* ---------------------------------------------------------------- folders */
@@ -499,7 +499,7 @@ static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
     } else {
         check_one(c, folder, n);
     }
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static void check_folder(cli *c, const char *folder, counts *n) {

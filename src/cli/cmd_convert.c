@@ -515,6 +515,7 @@ static void export_into(converting *k, uint32_t format) {
     const sft_status status = outcome(
         k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
+    c->proved = status == SFT_OK;
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[0], k->api, report);
@@ -532,7 +533,7 @@ static void export_into(converting *k, uint32_t format) {
     if (!c->json) {
         cli_table_reset(&k->table);
     }
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 /* *made: the folder is new. */

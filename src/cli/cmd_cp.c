@@ -313,6 +313,9 @@ static sft_status write_copy(cli_copy *copy, uint64_t *file_bytes, sft_error *er
         status = copy_all(copy, writer, stream, in_order, err);
     }
     if (status == SFT_OK) {
+        status = sft_catalog_unchanged(copy->catalog, err);
+    }
+    if (status == SFT_OK) {
         status = sft_writer_commit(writer, err);
     }
     sft_writer_free(writer);
@@ -494,6 +497,7 @@ static void run_copy(cli_copy *copy) {
         good = false;
     }
     cli_older_end(&older, good);
+    c->proved = good;
     if (!good) {
         return;
     }
@@ -515,7 +519,7 @@ static void run(cli *c) {
     copy.catalog = catalog;
     run_copy(&copy);
     cli_copy_reset(&copy);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static const cli_opt options[] = {

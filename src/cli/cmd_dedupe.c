@@ -111,7 +111,7 @@ static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
     if (cli_flag(c, "partial") &&
         b->api->checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
         (void)cli_batch_took(b, &whole); /* no names: they are the files' own here */
-        sft_catalog_close(whole);
+        cli_close(c, whole);
     } /* else dedupe and expand say why */
 }
 

@@ -501,7 +501,7 @@ static void run(cli *c) {
         return;
     }
     if (!cli_open(c, d.name_b, 0, &b)) {
-        sft_catalog_close(a);
+        cli_close(c, a);
         return;
     }
     cli_warn_problems(c, a, d.name_a);
@@ -520,8 +520,8 @@ static void run(cli *c) {
     free(d.pairs);
     free(d.common);
     cli_cut_reset(&d.cut);
-    sft_catalog_close(a);
-    sft_catalog_close(b);
+    cli_close(c, a);
+    cli_close(c, b);
 }
 
 static const cli_opt options[] = {

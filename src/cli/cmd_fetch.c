@@ -96,7 +96,7 @@ static void fetch_rank(cli *c, const cli_rank *r) {
             cli_batch_run(&b, "fetch");
             sft_catalog_close(part);
         }
-        sft_catalog_close(whole);
+        cli_close(c, whole);
     }
     cli_batch_reset(&b);
 }

@@ -285,7 +285,10 @@ static void write_file(job *j) {
     sink = cli_alloc(1, sizeof *sink);
     sink->fd = file.fd;
     j->sink = sink;
-    const sft_status status = write_all(j, &err);
+    sft_status status = write_all(j, &err);
+    if (status == SFT_OK) {
+        status = sft_catalog_unchanged(j->catalog, &err);
+    }
     error = sink->failed;
     if (status == SFT_OK && error == 0 && !sink->closed) {
         error = cli_sys_commit(&file, j->c->force);
@@ -298,6 +301,7 @@ static void write_file(job *j) {
     } else if (status != SFT_OK) {
         cli_fail(j->c, j->operand, &err);
     } else {
+        j->c->proved = true;
         cli_note(j->c, j->output, "%llu bytes", (unsigned long long)(j->nbytes + j->header_size));
     }
 }
@@ -321,7 +325,7 @@ static void run(cli *c) {
     }
     free(j.header);
     cli_view_reset(&j.view);
-    sft_catalog_close(j.catalog);
+    cli_close(c, j.catalog);
 }
 
 static const cli_opt options[] = {

@@ -241,13 +241,21 @@ static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sf
     int fd;
 
     if (cli_sys_open_stream(operand, &fd)) {
-        const sft_status status = hash_stream(c, fd, digest, err);
+        const uint64_t before = cli_sys_stream_stamp(fd);
+        sft_status status = hash_stream(c, fd, digest, err);
+        if (status == SFT_OK && cli_sys_stream_stamp(fd) != before) {
+            status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                                   "was written to while it was read");
+        }
         cli_sys_close_stream(fd);
         return status;
     }
     sft_status status = sft_source_open(&source, operand, SFT_ACCESS_READ, NULL, err);
     if (status == SFT_OK) {
         status = cli_hash_source(c, source, digest, err);
+        if (status == SFT_OK) {
+            status = sft_source_unchanged(source, err);
+        }
         sft_source_close(source);
     }
     return status;
@@ -298,7 +306,7 @@ static void hash_operand(cli *c, const char *operand, uint32_t wanted) {
         print_text(c, operand, catalog, wanted, &h);
     }
     cli_hashes_reset(&h);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static void run(cli *c) {

@@ -222,7 +222,7 @@ static void run(cli *c) {
             cli_batch_run(&b, "joining");
         }
         cli_beside_carry(c, c->operands[0], b.target);
-        sft_catalog_close(catalog);
+        cli_close(c, catalog);
         cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
         b.api->checkpoint_close(checkpoint);
     }

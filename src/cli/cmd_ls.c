@@ -230,7 +230,7 @@ static void list_one(cli *c, const char *operand) {
         free(l.rows[i].owned);
     }
     free(l.rows);
-    sft_catalog_close(l.catalog);
+    cli_close(c, l.catalog);
 }
 
 static void run(cli *c) {

@@ -249,7 +249,7 @@ static void one(cli *c, const char *operand, const sft_dtype *dtype, const cli_r
     }
     free(m.ranks);
     sft_catalog_close(part);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static void run(cli *c) {

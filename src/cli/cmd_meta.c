@@ -146,7 +146,7 @@ static void show(cli *c, const char *operand) {
     } else {
         show_all(c, catalog, operand);
     }
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 /* ---------------------------------------------------------------- changing */

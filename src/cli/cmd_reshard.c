@@ -193,7 +193,7 @@ static void run_reshard(cli *c) {
         if (check_fit(&b, "target-layout", set, whole)) {
             reshard(&b, whole, set);
         }
-        sft_catalog_close(whole);
+        cli_close(c, whole);
     }
     b.api->layout_set_free(set);
     cli_batch_reset(&b);
@@ -267,7 +267,7 @@ static void run_slice(cli *c) {
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);
         }
-        sft_catalog_close(whole);
+        cli_close(c, whole);
     }
     if (set != NULL) {
         b.api->layout_set_free(set);

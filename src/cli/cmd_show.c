@@ -288,7 +288,7 @@ static void run(cli *c) {
         show_picks(c, file, catalog, &picks);
     }
     free(picks.items);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static const cli_opt options[] = {

@@ -95,7 +95,7 @@ static void run(cli *c) {
     cli_batch_reset(&b);
     free(s.lists);
     free(s.counts);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static const cli_opt options[] = {

@@ -187,7 +187,7 @@ static void verify(cli *c, const char *operand) {
     sft_status status = cli_open_quietly(c, operand, 0, &catalog, &err);
     if (cli_team_agree(c, status, &err) != SFT_OK) {
         if (status == SFT_OK) { /* of another process it is not */
-            sft_catalog_close(catalog);
+            cli_close(c, catalog);
         }
         cli_fail(c, operand, &err);
         if (c->json) {
@@ -214,7 +214,7 @@ static void verify(cli *c, const char *operand) {
         free(k.list[i].message);
     }
     free(k.list);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 /* Ranks' files one by one, if the whole can be put together. */
@@ -228,7 +228,7 @@ static void verify_operand(cli *c, const char *operand) {
         cli_fail(c, operand, &err);
     } else if (count > 0) {
         cli_warn_problems(c, whole, operand);
-        sft_catalog_close(whole);
+        cli_close(c, whole);
         for (size_t i = 0; i < count && !cli_stopped(c); i++) {
             verify(c, paths[i]);
         }
@@ -303,7 +303,7 @@ static void record_operand(cli *c, const char *operand, uint32_t kinds) {
             tell_recorded(c, path, kinds, tensors, beside, way);
         }
     }
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
 }
 
 static void run(cli *c) {

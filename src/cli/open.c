@@ -83,6 +83,16 @@ bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
     return status == SFT_OK;
 }
 
+void cli_close(cli *c, sft_catalog *catalog) {
+    sft_error err;
+
+    if (catalog != NULL && !c->proved && c->status < CLI_SYSTEM &&
+        sft_catalog_unchanged(catalog, &err) != SFT_OK) {
+        cli_fail_plainly(c, NULL, &err);
+    }
+    sft_catalog_close(catalog);
+}
+
 const sft_pool *cli_pool(cli *c) {
     const uint64_t jobs = cli_number(c, "jobs", cli_team_threads(c));
 

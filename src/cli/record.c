@@ -340,6 +340,6 @@ bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside,
     free(r.crc);
     free(r.sha);
     free(r.sorted);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
     return status == SFT_OK;
 }

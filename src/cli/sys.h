@@ -34,6 +34,8 @@ int cli_sys_write(int fd, const void *data, size_t size); /* all of it */
  * of /proc or /sys, and any small file. false: another kind, or not to be opened. */
 bool cli_sys_open_stream(const char *path, int *fd);
 int cli_sys_read(int fd, void *data, size_t size, size_t *got); /* got 0: the end */
+/* Another number when the file behind it was written to; the same for what is no file. */
+uint64_t cli_sys_stream_stamp(int fd);
 void cli_sys_close_stream(int fd);
 bool cli_sys_not_found(int error);
 bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignored when it is 0 */

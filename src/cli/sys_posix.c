@@ -189,6 +189,20 @@ int cli_sys_read(int fd, void *data, size_t size, size_t *got) {
     return n < 0 ? errno : 0;
 }
 
+uint64_t cli_sys_stream_stamp(int fd) {
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
+        return 0; /* files of /proc have no size, and other times each time */
+    }
+#ifdef __APPLE__
+    const struct timespec *t = &st.st_mtimespec;
+#else
+    const struct timespec *t = &st.st_mtim;
+#endif
+    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec + ((uint64_t)st.st_size << 40);
+}
+
 void cli_sys_close_stream(int fd) {
     if (fd > 2) {
         (void)close(fd);

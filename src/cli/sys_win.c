@@ -154,6 +154,11 @@ int cli_sys_read(int fd, void *data, size_t size, size_t *got) {
     return error == ERROR_BROKEN_PIPE ? 0 : (int)error; /* who writes went away: the end */
 }
 
+uint64_t cli_sys_stream_stamp(int fd) {
+    (void)fd; /* what Windows has open so is a pipe */
+    return 0;
+}
+
 void cli_sys_close_stream(int fd) {
     (void)fd;
 }

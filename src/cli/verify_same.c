@@ -22,7 +22,7 @@ static bool content_together(cli *c, const char *operand, uint8_t digest[32]) {
         status = cli_content_together(c, catalog, digest, &err);
     }
     if (opened == SFT_OK) {
-        sft_catalog_close(catalog);
+        cli_close(c, catalog);
     }
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);
@@ -49,7 +49,7 @@ static bool content_of(cli *c, const char *operand, uint8_t digest[32]) {
         memcpy(digest, h.content, 32);
     }
     cli_hashes_reset(&h);
-    sft_catalog_close(catalog);
+    cli_close(c, catalog);
     return status == SFT_OK;
 }
 

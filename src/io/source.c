@@ -16,6 +16,8 @@ struct sft_source {
     size_t block_size; /* of this allocation */
     const char *name;
     uint32_t flags;
+    sft__stamp stamp; /* of the descriptor that a stranger's vtable has */
+    bool stamped;
     bool ours; /* the vtable fills its errors as sft_source_read promises */
 };
 
@@ -91,6 +93,24 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
                             err));
     (*out)->self = self;
     (*out)->ours = false;
+    (*out)->stamped = sft__fd_stamp(sft_source_descriptor(*out), &(*out)->stamp);
+    return SFT_OK;
+}
+
+sft_status sft_source_unchanged(const sft_source *source, sft_error *err) {
+    sft__stat then;
+    sft__stamp was = source->stamp;
+    sft__stamp now;
+    bool known = source->stamped;
+
+    if (sft__source_stamp(source, &then)) {
+        was = (sft__stamp){then.size, then.mtime_ns};
+        known = true;
+    }
+    if (known && sft__source_now(source, &now) &&
+        (now.size != was.size || now.mtime_ns != was.mtime_ns)) {
+        return sft__fail(err, SFT_E_CHANGED, "%s was written to while it was read", source->name);
+    }
     return SFT_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/platform.h"
+#include "io/probe.h"
 #include <sft/extend.h>
 
 /* A source over a file that is open already. The handle is taken over in every case. name is
@@ -25,6 +26,8 @@ bool sft__source_reads_by(const sft_source *source,
                           sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *));
 /* What the file was when the source was opened. False: the source is over no file. */
 bool sft__source_stamp(const sft_source *source, sft__stat *stamp);
+/* What it is now. False: not known. */
+bool sft__source_now(const sft_source *source, sft__stamp *stamp);
 /* It has a read_many of its own: many ranges at once are cheaper than one after the other. */
 bool sft__source_batches(const sft_source *source);
 /* Frees it without calling the vtable's close. */

@@ -144,6 +144,20 @@ bool sft__source_stamp(const sft_source *source, sft__stat *stamp) {
     return true;
 }
 
+bool sft__source_now(const sft_source *source, sft__stamp *stamp) {
+    sft__stat st;
+
+    if (!sft__source_reads_by(source, file_read_at)) {
+        return sft__fd_stamp(sft_source_descriptor(source), stamp);
+    }
+    const file_source *f = sft__source_self(source);
+    if (sft__file_stat(f->file, f->name, &st, NULL) != SFT_OK) {
+        return false;
+    }
+    *stamp = (sft__stamp){st.size, st.mtime_ns};
+    return true;
+}
+
 static bool access_known(sft_access access) {
     return access == SFT_ACCESS_AUTO || access == SFT_ACCESS_READ || access == SFT_ACCESS_MAP;
 }

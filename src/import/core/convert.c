@@ -416,6 +416,13 @@ static sft_status carry_digests(sft__conversion *c, sft_writer *writer, size_t f
     return status;
 }
 
+static sft_status unchanged(const sft__conversion *c, sft_error *err) {
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        SFT_TRY(sft_catalog_unchanged(c->catalogs[i], err));
+    }
+    return SFT_OK;
+}
+
 static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
                              sft_error *err) {
     sft_write_options o = c->write;
@@ -446,6 +453,9 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
     if (status == SFT_OK) {
         status = note_made(c, path, writer, err);
         writer = status == SFT_OK ? NULL : writer;
+    }
+    if (status == SFT_OK) {
+        status = unchanged(c, err);
     }
     if (status == SFT_OK && (!c->several || c->index != NULL)) {
         status = sft__convert_commit(c, err);

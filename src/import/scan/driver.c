@@ -400,6 +400,9 @@ sft_status sft__scan_file(sft_import_report **out, sft_source *source, const cha
         status = scan_all(&job, source, err);
     }
     if (status == SFT_OK) {
+        status = sft_source_unchanged(source, err);
+    }
+    if (status == SFT_OK) {
         *out = job.report;
         job.report = NULL;
     }

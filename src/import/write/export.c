@@ -299,6 +299,7 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
         return SFT_OK;
     }
     SFT_TRY(row->write(job, err));
+    SFT_TRY(sft_catalog_unchanged(job->catalog, err));
     SFT_TRY(sft__output_commit(job->output, job->options.durability == SFT_DURABLE_FULL, err));
     if ((job->options.flags & SFT_CONVERT_VERIFY) == 0) {
         return SFT_OK;
