@@ -259,6 +259,20 @@ static void put(scanning *s, const result *r) {
     s->api->report_free(r->report);
 }
 
+/* What cannot be read is unknown, and said as such where each file has its object. */
+static void unread_result(result *r, const char *file, const char *why) {
+    memset(r, 0, sizeof *r);
+    r->file = file;
+    r->verdict = SFT_SCAN_UNKNOWN;
+    r->own.kind = SFT_FINDING_BROKEN;
+    r->own.verdict = SFT_SCAN_UNKNOWN;
+    r->own.subject = "";
+    r->own.rule = "not-read";
+    r->own.message = why;
+    r->own.offset = SFT_NO_OFFSET;
+    r->own.count = 1;
+}
+
 /* False: the failure was told. */
 static bool scan_file(scanning *s, const char *operand, result *r) {
     sft_import_options options;
@@ -272,6 +286,10 @@ static bool scan_file(scanning *s, const char *operand, result *r) {
         SFT_IMPORT_ALLOW_OPAQUE | (cli_flag(s->c, "checksums") ? SFT_IMPORT_CHECKSUMS : 0);
     if (scan(s, operand, &options, &r->report, &err) != SFT_OK) {
         cli_fail_plainly(s->c, operand, &err);
+        if ((s->sarif || s->c->json) && err.status != SFT_E_CANCELLED) {
+            unread_result(r, operand, err.message);
+            put(s, r);
+        }
         return false;
     }
     r->verdict = s->api->report_verdict(r->report);
@@ -300,7 +318,12 @@ static void put_summary(scanning *s, const char *directory, const size_t count[3
     const uint32_t worst = count[SFT_SCAN_DANGEROUS] != 0                ? SFT_SCAN_DANGEROUS
                            : count[SFT_SCAN_HARMLESS] == all && all != 0 ? SFT_SCAN_HARMLESS
                                                                          : SFT_SCAN_UNKNOWN;
-    if (all == 0) {
+    if (all == 0 && (s->sarif || c->json)) {
+        result r;
+        unread_result(&r, directory, "a directory without a file");
+        r.own.rule = "empty";
+        put(s, &r);
+    } else if (all == 0 && !cli_flag(c, "allow-unknown")) {
         cli_answer(c, CLI_NO);
     }
     if (s->sarif || c->json) {
@@ -402,7 +425,8 @@ const cli_command cli_cmd_scan = {
         "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
         "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
         "likewise. Whatever the file is, it and every member of an archive is walked as a pickle "
-        "from its first byte to where Python would stop, through gzip, zlib, bzip2, xz, zip, tar and the "
+        "from its first byte to where Python would stop, through gzip, zlib, bzip2, xz, zip, tar "
+        "and the "
         "strings of pickles. Harmless is only what there is a reason for: a known format in order "
         "whose names are all vouched for, or bytes that no loader executes; everything else is "
         "unknown. Of a URL only what is looked at is fetched. "
@@ -410,7 +434,8 @@ const cli_command cli_cmd_scan = {
         "own; links out of it are named and not followed, but for those of Hugging Face's cache. "
         "-v lists the harmless too. Conversion and the other commands read files by the "
         "same code, so nothing looks different to them.\n\n"
-        "The exit status is 1 if a file is dangerous or unknown, with --allow-unknown only if one is "
+        "The exit status is 1 if a file is dangerous or unknown, with --allow-unknown only if one "
+        "is "
         "dangerous. --json "
         "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
         "subject, message, offset, count).",

@@ -585,6 +585,16 @@ def check_directories(tool, work):
                                                                        "remote-code"),
              ("labels.txt", b"cos\nsystem\n(S'id'\ntR.", D, "global"), ("unknown.dat", os.urandom(64), U, None),
              ("saved/variables/other.data-00000-of-00001", b"\0" * 64, U, None),
+             ("CMakeLists.txt", b"project(x)\n", U, "code-file"), ("pyproject.toml", b"[build-system]\n", U, "code-file"),
+             ("package.json", js({"scripts": {"postinstall": "id"}}), U, "code-file"), (".vscode/tasks.json", js({"tasks": []}), U, "code-file"),
+             (".github/workflows/a.yml", b"on: push\n", U, "code-file"), ("Dockerfile.gpu", b"FROM x\n", U, "code-file"),
+             ("Makefile", b"all:\n", U, "code-file"), ("run.bat", b"dir\n", U, "code-file"), ("docker-compose.yml", b"a: b\n", U, "code-file"),
+             ("kernel.json", js({"attn_implementation": "owner/repository"}), U, "remote-code"),
+             ("kernels.json", js({"attn_implementation": {"text": "owner/repository@main:f"}}), U, "remote-code"),
+             ("adapter_config.json", js({"auto_mapping": {"base_model_class": "X", "parent_library": "my_module"}}), U, "remote-code"),
+             ("adapter_config.json", js({"auto_mapping": {"base_model_class": "X", "parent_library": "os"}}), D, "remote-code"),
+             ("model_index.json", js({"_class_name": "P", "unet": ["my_module", "X"]}), U, "remote-code"),
+             ("model_index.json", js({"_class_name": ["pipeline", "X"]}), U, "remote-code"),
              ("saved/checkpoint", b'model_checkpoint_path: "/tmp/x"\n', U, "tf-state")]
     for name, data, verdict, rule in added:
         path = model / name
@@ -594,11 +604,41 @@ def check_directories(tool, work):
         path.unlink()
         if name.startswith("."):
             shutil.rmtree(model / name.split("/")[0])
+    (model / "self").symlink_to(".")
+    expect(model, H, None, "a link to the directory itself")
+    (model / "self").unlink()
+    for name, value in (("model_index.json", {"_class_name": "P", "unet": ["diffusers", "X"], "safety_checker": [None, None], "text": ["transformers", "Y"],
+                                              "watermark": ["stable_diffusion", "Z"]}), ("kernel.json", {"attn_implementation": "flash_attention_2"}),
+                        ("adapter_config.json", {"auto_mapping": {"parent_library": "transformers.models.bert.modeling_bert"}}),
+                        ("package.json", {"name": "x"})):
+        (model / name).write_bytes(js(value))
+    expect(model, H, None, "what their own libraries have")
     for name in (".git/HEAD", ".git/description", ".git/hooks/pre-commit.sample", ".git/refs/heads/main", ".git/config"):
         path = model / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("[core]\n\tbare = false\n" if name.endswith("config") else "ref: refs/heads/main\n")
     expect(model, H, None, "git's own texts")
+    empty = work / "empty"
+    empty.mkdir()
+    for options, status in ((["--json"], 1), (["--allow-unknown"], 0), (["--json", "--allow-unknown"], 0), ([], 1)):
+        run = subprocess.run([tool, "scan", *options, str(empty)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = [json.loads(line) for line in run.stdout.splitlines()] if "--json" in options else []
+        if run.returncode != status or (said and (said[0]["verdict"] != U or said[0]["findings"][0]["rule"] != "empty")) or ("--json" in options) != bool(said):
+            bad += 1
+            print(f"an empty directory, {options}: status {run.returncode}, {run.stdout[:200]}", file=sys.stderr)
+    lost = work / "lost"
+    lost.mkdir()
+    (lost / "a.onnx").write_bytes(onnx(onnx_node("Custom", "my.domain"), tensors=[
+        field(1, 4) + field(2, 1) + field(8, "x") + field(13, field(1, "location") + field(2, "gone.bin")) + field(14, 1)]))
+    run, results, _ = scan(tool, lost)
+    rules = {f["rule"] for r in results for f in r["findings"]}
+    if run.returncode != 1 or len(results) != 1 or not {"not-read", "onnx-domain"} <= rules:
+        bad += 1
+        print(f"ONNX without its data: status {run.returncode}, {rules} {run.stderr[:200]}", file=sys.stderr)
+    run, results, _ = scan(tool, lost / "nothing.pt")
+    if run.returncode != 3 or len(results) != 1 or results[0]["verdict"] != U or results[0]["findings"][0]["rule"] != "not-read":
+        bad += 1
+        print(f"a file that is not there: status {run.returncode}, {results}", file=sys.stderr)
     return bad
 
 

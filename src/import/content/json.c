@@ -21,6 +21,7 @@ enum {
     F_PY_MODULE,
     F_PY_CLASS,
     F_TYPE,
+    F_LIBRARY,
     F_COUNT
 };
 
@@ -118,6 +119,22 @@ static void end_skops(walking *w, const level *l) {
     }
 }
 
+/* A module that is none of these or below one of them. */
+static void foreign_module(walking *w, const sft__json_str *s, const char *const *own,
+                           const char *sentence) {
+    char room[FIELD_MOST];
+    const char *text = field(room, s);
+
+    for (size_t i = 0; own[i] != NULL; i++) {
+        const size_t n = strlen(own[i]);
+        if (strncmp(text, own[i], n) == 0 && (text[n] == '\0' || text[n] == '.')) {
+            return;
+        }
+    }
+    const uint32_t verdict = sft__content_global(text, strlen(text), "x", 1);
+    find(w, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "remote-code", s, sentence);
+}
+
 static void end_object(walking *w, const level *l) {
     if (l->fields[F_CLASS].raw != NULL &&
         (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
@@ -128,12 +145,71 @@ static void end_object(walking *w, const level *l) {
     }
     if (l->fields[F_TYPE].raw != NULL &&
         sft__content_ends(sft__content_base(w->c->name), "modules.json")) {
-        const sft__json_str *s = &l->fields[F_TYPE];
-        static const char own[] = "sentence_transformers.";
-        if (s->len < sizeof own - 1 || memcmp(s->raw, own, sizeof own - 1) != 0) {
-            find(w, dotted(s), "remote-code", s,
-                 "a module that sentence-transformers would import");
-        }
+        static const char *const own[] = {"sentence_transformers", NULL};
+        foreign_module(w, &l->fields[F_TYPE], own,
+                       "a module that sentence-transformers would import");
+    }
+    if (l->fields[F_LIBRARY].raw != NULL) {
+        static const char *const own[] = {
+            "transformers", "diffusers",   "peft", "sentence_transformers",
+            "timm",         "torchvision", NULL};
+        foreign_module(w, &l->fields[F_LIBRARY], own, "a module that peft would import");
+    }
+}
+
+/* model_index.json of diffusers: "unet": ["library", "Class"] in the outermost object. A library
+ * that is none of its own or a pipeline's is imported. */
+static void end_list(walking *w, const level *l) {
+    static const char *const own[] = {"diffusers",
+                                      "transformers",
+                                      "optimum",
+                                      "onnxruntime",
+                                      "stable_diffusion",
+                                      "paint_by_example",
+                                      "deepfloyd_if",
+                                      "versatile_diffusion",
+                                      "latent_diffusion",
+                                      "unclip",
+                                      "unidiffuser",
+                                      "wuerstchen",
+                                      "shap_e",
+                                      "kandinsky",
+                                      "audioldm2",
+                                      "kolors",
+                                      "alt_diffusion",
+                                      "vq_diffusion",
+                                      "semantic_stable_diffusion",
+                                      "stable_diffusion_safe",
+                                      "spectrogram_diffusion",
+                                      "stable_cascade",
+                                      "flux",
+                                      "flux2",
+                                      "wan",
+                                      "qwenimage",
+                                      "ltx",
+                                      "ltx2",
+                                      "omnigen",
+                                      "hidream_image",
+                                      "hunyuan_video",
+                                      "cogvideo",
+                                      "pixart_alpha",
+                                      "chronoedit",
+                                      "cosmos",
+                                      "lumina2",
+                                      "sana",
+                                      "easyanimate",
+                                      "stable_audio",
+                                      "allegro",
+                                      "mochi",
+                                      "bria",
+                                      "bria_fibo",
+                                      "kandinsky5",
+                                      "z_image",
+                                      NULL};
+
+    if (w->depth == 2 && l->fields[F_MODULE].raw != NULL &&
+        strcmp(sft__content_base(w->c->name), "model_index.json") == 0) {
+        foreign_module(w, &l->fields[F_MODULE], own, "a module that diffusers would import");
     }
 }
 
@@ -182,11 +258,24 @@ static void any_text(walking *w, const sft__json_str *s) {
     sft__content_base64(w->c, place(w, s->raw), text, len);
 }
 
+static bool is_attention(const level *l) {
+    return l->object &&
+           (is(&l->key, "attn_implementation") || is(&l->key, "_attn_implementation") ||
+            is(&l->key, "_attn_implementation_internal") || is(&l->key, "experts_implementation") ||
+            is(&l->key, "_experts_implementation") || is(&l->key, "kernel_config"));
+}
+
+/* "attn_implementation": "owner/repository@version:name", also one for each part of the model. */
+static bool is_kernel(const level *l, const level *above, const sft__json_str *s) {
+    return (is_attention(l) || (above != NULL && is_attention(above))) &&
+           (s->escaped || memchr(s->raw, '/', s->len) != NULL);
+}
+
 /* A text value, its key in the level it stands in. */
 static void on_text(walking *w, const sft__json_str *s) {
-    static const char *const keys[] = {"module",     "class_name", "registered_name",
-                                       "config",     "function",   "vocabulary",
-                                       "__module__", "__class__",  "type"};
+    static const char *const keys[] = {"module",   "class_name",    "registered_name", "config",
+                                       "function", "vocabulary",    "__module__",      "__class__",
+                                       "type",     "parent_library"};
     level *l = &w->levels[w->depth];
     level *above = w->depth > 1 ? &w->levels[w->depth - 1] : NULL;
     const bool in_config = above != NULL && above->object && is(&above->key, "config");
@@ -194,6 +283,13 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (l->templates || (l->object && is(&l->key, "chat_template"))) {
         take_template(w, s, &l->key);
         return;
+    }
+    if (!l->object && l->fields[F_MODULE].raw == NULL) {
+        l->fields[F_MODULE] = *s; /* of a list its first text */
+    }
+    if (is_kernel(l, above, s)) {
+        find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
+             "a kernel of a repository, which transformers would fetch and load");
     }
     for (size_t i = 0; l->object && i < F_COUNT; i++) {
         if (is(&l->key, keys[i])) {
@@ -223,7 +319,10 @@ static void on_key(walking *w, const sft__json_str *s) {
     if (s->len > 32) {
         return;
     }
-    if (is(s, "auto_map") || is(s, "custom_pipelines")) {
+    if (is(s, "scripts") && w->depth == 1 &&
+        strcmp(sft__content_base(w->c->name), "package.json") == 0) {
+        find(w, SFT_SCAN_UNKNOWN, "code-file", s, "commands that npm runs, some when it installs");
+    } else if (is(s, "auto_map") || is(s, "custom_pipelines") || is(s, "custom_pipeline")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
              "names Python code beside the model, which trust_remote_code runs");
     } else if (is(s, "py/reduce") || is(s, "py/ref_reduce")) {
@@ -314,6 +413,8 @@ static const char *after_value(walking *w, const char *p, bool *done) {
         }
         if (l->object) {
             end_object(w, l);
+        } else {
+            end_list(w, l);
         }
         w->depth--;
         p++;

@@ -111,18 +111,117 @@ static const named programs[] = {
     {".h", "source code"},
     {".lnk", "a link of Windows: opening it may run a program"},
     {".desktop", "a launcher: opening it runs a program"},
-    {"makefile", "rules that make runs"},
-    {"dockerfile", "commands that a container's build runs"},
+    {".mk", "rules that make runs"},
+    {".cmake", "commands that cmake runs"},
+    {".awk", "a script"},
+    {".tcl", "a script"},
+    {".ps1xml", "a shell script"},
+    {".psm1", "a shell script"},
+    {".applescript", "a script"},
+    {".scala", "source code"},
+    {".go", "source code"},
+    {".rs", "source code: a build runs build.rs"},
+    {".java", "source code"},
+    {".vue", "a script"},
+    {".jsx", "a script"},
+    {".tsx", "a script"},
+    {".hta", "a web page that runs as a program"},
+    {".service", "a unit: systemd runs what it names"},
 };
+
+/* Whole names, with anything that begins with a dot or a hyphen behind them where it ends in '*'.
+ */
+static const named program_names[] = {
+    {"makefile*", "rules that make runs"},
+    {"gnumakefile", "rules that make runs"},
+    {"dockerfile*", "commands that a container's build runs"},
+    {"containerfile*", "commands that a container's build runs"},
+    {"cmakelists.txt", "commands that cmake runs"},
+    {"pyproject.toml", "a Python package: its build backend runs when it is installed"},
+    {"cargo.toml", "a package of Rust: its build script runs when it is built"},
+    {"netlify.toml", "commands that a build runs"},
+    {"mise.toml", "commands that a tool runs in its directory"},
+    {"mise.local.toml", "commands that a tool runs in its directory"},
+    {".mise.toml", "commands that a tool runs in its directory"},
+    {"docker-compose.yml", "containers and their commands"},
+    {"docker-compose.yaml", "containers and their commands"},
+    {"compose.yml", "containers and their commands"},
+    {"compose.yaml", "containers and their commands"},
+    {"action.yml", "steps that a workflow runs"},
+    {"action.yaml", "steps that a workflow runs"},
+    {".pre-commit-config.yaml", "hooks that run when something is committed"},
+    {".gitlab-ci.yml", "commands that a server runs"},
+    {".travis.yml", "commands that a server runs"},
+    {"azure-pipelines.yml", "commands that a server runs"},
+    {"taskfile.yml", "commands that a tool runs"},
+    {"taskfile.yaml", "commands that a tool runs"},
+    {"dvc.yaml", "commands that a tool runs"},
+    {"cog.yaml", "commands that a container's build runs"},
+    {"mkdocs.yml", "plugins and hooks that a build runs"},
+    {"conanfile.txt", "generators that a build runs"},
+    {"devcontainer.json", "commands that an editor runs"},
+    {".devcontainer.json", "commands that an editor runs"},
+    {"vcpkg.json", "packages that a build fetches and builds"},
+    {".eslintrc.json", "plugins that a tool loads"},
+    {"nodemon.json", "commands that a tool runs"},
+    {"composer.json", "a package of PHP, whose scripts run when it is installed"},
+};
+
+/* Directories whose settings programs act upon when they are opened. */
+static const named program_directories[] = {
+    {".vscode", "settings and tasks that an editor acts upon when it opens the directory"},
+    {".idea", "settings and tasks that an editor acts upon when it opens the directory"},
+    {".vs", "settings and tasks that an editor acts upon when it opens the directory"},
+    {".devcontainer", "commands that an editor runs"},
+    {".github", "commands that a server runs"},
+    {".circleci", "commands that a server runs"},
+    {".gitlab", "commands that a server runs"},
+    {".cargo", "settings of Rust's build, which may run programs"},
+    {".husky", "hooks that run when something is committed"},
+};
+
+static bool is_program_name(const char *base, const char *name) {
+    const size_t n = strlen(name);
+    const bool more = name[n - 1] == '*';
+    const size_t m = more ? n - 1 : n;
+    const size_t len = strlen(base);
+
+    return len >= m && same(base, name, m) &&
+           (len == m || (more && (base[m] == '.' || base[m] == '-' || base[m] == '_')));
+}
+
+/* Is it beneath a directory of this name? */
+static bool is_beneath(const char *path, const char *base, const char *directory) {
+    const size_t n = strlen(directory);
+
+    for (const char *p = path; p + n < base; p++) {
+        if ((p == path || p[-1] == '/' || p[-1] == '\\') && same(p, directory, n) &&
+            (p[n] == '/' || p[n] == '\\')) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool sft__content_runs(const char *name, const char **sentence) {
     const char *base = sft__content_base(name);
 
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
-        const named *n = &programs[i];
-        if (sft__content_ends(base, n->end) &&
-            (n->end[0] == '.' || strlen(base) == strlen(n->end))) {
-            *sentence = n->sentence;
+        if (sft__content_ends(base, programs[i].end)) {
+            *sentence = programs[i].sentence;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof program_names / sizeof program_names[0]; i++) {
+        if (is_program_name(base, program_names[i].end)) {
+            *sentence = program_names[i].sentence;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof program_directories / sizeof program_directories[0]; i++) {
+        if (is_beneath(name, base, program_directories[i].end) && !sft__content_ends(base, ".md") &&
+            !sft__content_ends(base, ".safetensors")) {
+            *sentence = program_directories[i].sentence;
             return true;
         }
     }

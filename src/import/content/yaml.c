@@ -111,17 +111,21 @@ static bool is_dotted(char ch) {
            ch == '_' || ch == '.' || (ch & 0x80) != 0;
 }
 
+enum { NAMES_MOST = 1 << 18 };
+
 /* The worst of all dotted names of the text: where the key's value is not beside it. */
 static uint32_t worst_name(const char *p, const char *end) {
     uint32_t worst = SFT_SCAN_UNKNOWN;
+    size_t looked = 0;
 
-    while (p < end && worst != SFT_SCAN_DANGEROUS) {
+    while (p < end && worst != SFT_SCAN_DANGEROUS && looked < NAMES_MOST) {
         const char *q = p;
         bool dots = false;
         while (q < end && is_dotted(*q)) {
             dots = dots || *q == '.';
             q++;
         }
+        looked += dots;
         const uint32_t v =
             dots && q - p < 256 ? sft__content_dotted(p, (size_t)(q - p)) : SFT_SCAN_UNKNOWN;
         worst = v > worst ? v : worst;

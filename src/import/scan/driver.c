@@ -65,6 +65,15 @@ static void share(sft__import *to, const sft__import *from) {
     to->pickle_bytes = from->pickle_bytes;
 }
 
+/* Is it the file itself that cannot be read, rather than one that it names? */
+static bool is_unreadable(const sft__scan_part *part) {
+    uint8_t byte;
+
+    return part->size != 0 &&
+           (sft_source_read(part->source, part->offset, &byte, 1, NULL) != SFT_OK ||
+            sft_source_read(part->source, part->offset + part->size - 1, &byte, 1, NULL) != SFT_OK);
+}
+
 /* Everything that the reader says becomes a finding, but why it stopped, which is weighed later. */
 static sft_status read_part(sft__scan *s, const sft__scan_part *part, sft__looked *l,
                             sft_error *err) {
@@ -98,11 +107,16 @@ static sft_status read_part(sft__scan *s, const sft__scan_part *part, sft__looke
     share(job, &sub);
     sub.report = NULL;
     sft__job_reset(&sub);
-    if (status != SFT_OK && sft__scan_is_outside(status)) {
+    if (status != SFT_OK && sft__scan_is_outside(status) &&
+        (status != SFT_E_IO || is_unreadable(part))) {
         if (err != NULL) {
             *err = why;
         }
         return status;
+    }
+    if (status == SFT_E_IO) { /* a file beside it */
+        sft__import_find(job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, part->where,
+                         strlen(part->where), "not-read", SFT_NO_OFFSET, "%.300s", why.message);
     }
     l->read = status == SFT_OK;
     l->refused = status == SFT_E_FORMAT;
