@@ -8,7 +8,7 @@
 #include "import/content/graph.h"
 #include "import/hdf5/hdf5.h"
 
-enum { HEAD = 1024, BASE64_MOST = 32 << 20 };
+enum { HEAD = 1024 };
 
 /* ---------------------------------------------------------------- findings */
 
@@ -44,102 +44,6 @@ void sft__content_find(const sft__content *c, uint32_t verdict, const char *rule
 
 bool sft__content_is_tired(const sft__content *c) {
     return c->state->found >= SFT__CONTENT_FOUND;
-}
-
-/* ---------------------------------------------------------------- base64 */
-
-static int digit64(char c) {
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
-/* The decoded bytes; SIZE_MAX: it is no base64. dst may be text. */
-static size_t decode64(uint8_t *dst, const char *text, size_t len) {
-    uint32_t bits = 0;
-    unsigned have = 0;
-    size_t n = 0;
-
-    while (len > 0 && text[len - 1] == '=') {
-        len--;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\n' || text[i] == '\r') {
-            continue;
-        }
-        const int d = digit64(text[i]);
-        if (d < 0) {
-            return SIZE_MAX;
-        }
-        bits = (bits << 6 | (uint32_t)d) & 0xffffff;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            dst[n++] = (uint8_t)(bits >> have);
-        }
-    }
-    return n;
-}
-
-static void walk_bytes(const sft__content *c, const uint8_t *data, size_t len) {
-    const size_t before = sft_import_report_count(c->job->report);
-    sft__scan_part part = *c->state->part;
-    sft_source *source;
-
-    if (c->state->status != SFT_OK) {
-        return;
-    }
-    c->state->status = sft_source_open_memory(&source, data, len, c->job->allocator, c->state->err);
-    if (c->state->status == SFT_OK) {
-        part.source = source;
-        part.offset = 0;
-        part.size = len;
-        part.base = SFT_NO_OFFSET;
-        part.depth++;
-        part.flags = SFT__SCAN_RAW | SFT__SCAN_NESTED;
-        c->state->status = sft__scan_walk(c->job, &part, c->state->err);
-        sft_source_close(source);
-    }
-    c->state->odd = c->state->odd || sft_import_report_count(c->job->report) != before;
-}
-
-void sft__content_base64(const sft__content *c, size_t at, const char *text, size_t len) {
-    const sft_allocator *a = c->job->allocator;
-    const size_t before = sft_import_report_count(c->job->report);
-
-    /* most texts are none: a blank among the first letters says so without any memory */
-    for (size_t i = 0; i < 16 && i < len; i++) {
-        if (digit64(text[i]) < 0) {
-            return;
-        }
-    }
-    if (len > BASE64_MOST || c->state->walks >= SFT__CONTENT_WALKS) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "base64", at, "", 0,
-                          "texts in base64, too long or too many to be looked into");
-        return;
-    }
-    c->state->walks++;
-    uint8_t *bytes = sft__alloc(a, len);
-    if (bytes == NULL) {
-        c->state->status = sft__fail_nomem(c->state->err, len);
-        return;
-    }
-    const size_t n = decode64(bytes, text, len);
-    if (n != SIZE_MAX && n != 0) {
-        walk_bytes(c, bytes, n);
-    }
-    if (sft_import_report_count(c->job->report) != before) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "base64", at, "", 0,
-                          "a pickle in base64 stands in a text");
-    }
-    sft__free(a, bytes, len);
 }
 
 /* ---------------------------------------------------------------- HDF5 */
@@ -405,6 +309,24 @@ static sft_status take_part(sft__content *c, bool *positive, sft_error *err) {
     return graph ? SFT_OK : take_bytes(c, head, n, positive, err);
 }
 
+/* A string that was decoded: JSON, if it is any. */
+static sft_status take_string(sft__content *c, sft_error *err) {
+    const sft__scan_part *part = c->state->part;
+    uint8_t head[HEAD];
+    bool ignored = false;
+
+    const size_t n = part->size < HEAD ? (size_t)part->size : HEAD;
+    if (part->size < 2 || part->size > SFT__CONTENT_STRING) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_read(part->source, part->offset, head, n, err));
+    c->name = "string";
+    c->at = SFT_NO_OFFSET;
+    return (head[0] == '{' || head[0] == '[') && may_be_text(head, n, n == part->size)
+               ? take_bytes(c, head, n, &ignored, err)
+               : SFT_OK;
+}
+
 static const char *name_of(const sft__import *job, const sft__scan_part *part) {
     const char *name = part->where;
 
@@ -426,6 +348,10 @@ sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool 
 
     if ((part->flags & (SFT__SCAN_RAW | SFT__SCAN_NESTED)) != 0) {
         return SFT_OK;
+    }
+    if ((part->flags & SFT__SCAN_STRING) != 0) {
+        SFT_TRY(take_string(&c, err));
+        return state.status;
     }
     c.at = part->base == SFT_NO_OFFSET ? SFT_NO_OFFSET : part->base + part->offset;
     SFT_TRY(take_part(&c, &good, err));
@@ -469,9 +395,8 @@ static sft_status take_entry(sft__content *c, const entry *e, sft_error *err) {
         (void)sft__content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
         return SFT_OK;
     }
-    if (e->value_len >= SFT__BASE64_LEAST) {
-        sft__content_base64(c, 0, e->value, e->value_len);
-    }
+    sft__scan_string(c->job, c->state->part, e->key, e->key_len, false);
+    sft__scan_string(c->job, c->state->part, e->value, e->value_len, false);
     if (e->value_len < 2 || (e->value[0] != '{' && e->value[0] != '[') ||
         e->value_len > SFT__CONTENT_STRING) {
         return SFT_OK;

@@ -13,12 +13,10 @@
 #include "import/scan/scan.h"
 
 enum {
-    SFT__BASE64_LEAST = 24,          /* letters: fewer hold no pickle that names something */
     SFT__CONTENT_MOST = 64 << 20,    /* bytes of a text that are looked through */
     SFT__CONTENT_STRING = 8 << 20,   /* of one text in a JSON file, decoded */
     SFT__CONTENT_TEMPLATE = 1 << 20, /* of a template */
     SFT__CONTENT_FOUND = 4096,       /* findings of one part: more are a trick */
-    SFT__CONTENT_WALKS = 65536,      /* texts in base64 that are walked */
     SFT__CONTENT_TEMPLATES = 1024,
     SFT__CONTENT_NODES = 1 << 19, /* of a graph */
     SFT__CONTENT_SVG = 4 << 20    /* bytes */
@@ -29,7 +27,6 @@ typedef struct sft__content_state {
     const sft__scan_part *part;
     bool odd;       /* something was found that is not harmless */
     unsigned found; /* times that something was */
-    unsigned walks; /* texts in base64 */
     unsigned templates;
     sft_status status; /* of the world outside; the rules go on */
     sft_error *err;
@@ -92,9 +89,6 @@ bool sft__content_torchscript(const sft__content *c);
 /* A Jinja template: reaches for nothing but its variables. subject: what holds it. */
 bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
                            size_t at, const char *text, size_t len);
-
-/* A text that may be a pickle in base64 is decoded and walked. at: of the text in the content. */
-void sft__content_base64(const sft__content *c, size_t at, const char *text, size_t len);
 
 /* ---------------------------------------------------------------- names of Python */
 

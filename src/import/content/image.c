@@ -16,6 +16,25 @@ static uint32_t be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* zTXt, iTXt: a keyword, then a text that may be compressed; behind it, in bytes. */
+static void png_text(const sft__content *c, const uint8_t *kind, const uint8_t *p, size_t n) {
+    const uint8_t *end = p + n;
+    const uint8_t *text = n != 0 ? memchr(p, 0, n) : NULL;
+    const bool more = memcmp(kind, "iTXt", 4) == 0;
+
+    if (text == NULL || (!more && memcmp(kind, "zTXt", 4) != 0)) {
+        return;
+    }
+    text += 2 + more;
+    for (int i = 0; i < 2 && more && text < end; i++) { /* language, translated keyword */
+        const uint8_t *nul = memchr(text, 0, (size_t)(end - text));
+        text = nul != NULL ? nul + 1 : end;
+    }
+    if (text < end) {
+        sft__scan_string(c->job, c->state->part, text, (size_t)(end - text), false);
+    }
+}
+
 /* Chunks with their checksums, IHDR first, IEND last. */
 static bool png(const sft__content *c) {
     const uint8_t *p = c->data + 8;
@@ -30,6 +49,7 @@ static bool png(const sft__content *c) {
             return false;
         }
         first = false;
+        png_text(c, p + 4, p + 8, n);
         if (memcmp(p + 4, "IEND", 4) == 0) {
             return n == 0 && end - p == 12;
         }

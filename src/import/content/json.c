@@ -242,12 +242,11 @@ static void any_text(walking *w, const sft__json_str *s) {
             w->word = s->raw;
         }
     }
-    if (s->len < SFT__BASE64_LEAST) {
-        return;
-    }
     if (s->escaped) {
         w->room.len = 0;
         if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + 1)) {
+            find(w, SFT_SCAN_UNKNOWN, "strings", &w->levels[w->depth].key,
+                 "a text too long to be decoded");
             return;
         }
         len = sft__json_decode(w->room.data, s);
@@ -255,7 +254,7 @@ static void any_text(walking *w, const sft__json_str *s) {
     } else {
         text = s->raw;
     }
-    sft__content_base64(w->c, place(w, s->raw), text, len);
+    sft__scan_string(w->c->job, w->c->state->part, text, len, false);
 }
 
 static bool is_attention(const level *l) {
@@ -281,6 +280,7 @@ static void on_text(walking *w, const sft__json_str *s) {
     const bool in_config = above != NULL && above->object && is(&above->key, "config");
 
     if (l->templates || (l->object && is(&l->key, "chat_template"))) {
+        any_text(w, s);
         take_template(w, s, &l->key);
         return;
     }
@@ -316,6 +316,7 @@ static void on_key(walking *w, const sft__json_str *s) {
     level *l = &w->levels[w->depth];
 
     l->key = *s;
+    any_text(w, s);
     if (s->len > 32) {
         return;
     }

@@ -35,6 +35,7 @@ typedef struct sft__import {
     uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
     uint64_t tensors;               /* added so far */
     uint64_t walk_left;             /* of a scan: opcodes that may still be walked */
+    struct sft__scan *work;         /* of a scan: its work list (scan/work.h) */
     const char *where; /* of a scan: the members that lead to this part, NULL or "": the file itself */
     uint64_t base;     /* its place in the file, or SFT_NO_OFFSET */
     uint32_t format;

@@ -272,14 +272,15 @@ sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_erro
         return SFT_OK;
     }
     s->unpack_left -= got.size * cost;
-    if (got.damaged || (got.limited && t->plain > how.most)) {
+    const bool string = (t->part.flags & SFT__SCAN_STRING) != 0; /* may be anything */
+    if ((got.damaged && !string) || (got.limited && t->plain > how.most)) {
         sft__scan_note(
             s->job, &t->part, SFT_SCAN_UNKNOWN, got.damaged ? "unpack-damaged" : "unpack-limit",
             got.damaged
                 ? "what is compressed ends early or in nonsense: loaders use what comes before"
                 : "more is compressed than is looked into");
     }
-    if (got.trailing && t->pack != SFT__PACK_DEFLATE) {
+    if (got.trailing && !string && t->pack != SFT__PACK_DEFLATE) {
         sft__scan_note(s->job, &t->part, SFT_SCAN_UNKNOWN, "unpack-trailing",
                        "bytes follow what is compressed");
     }

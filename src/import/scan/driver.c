@@ -11,10 +11,11 @@
 #include <stdio.h>
 
 enum {
-    LIST_MOST = 4096,
+    LIST_MOST = 20000,
     WALK_FLOOR = 16 << 20,
     WALK_MOST = 32 << 20,
     UNPACK_FLOOR = 160 << 20,
+    RUNS_MOST = 256 << 20,
     SMALL = 256
 };
 
@@ -43,6 +44,8 @@ sft_status sft__scan_push(sft__scan *s, const sft__task *t, sft_error *err) {
 void sft__task_reset(sft__scan *s, sft__task *t) {
     if (t->kind == SFT__TASK_CLOSE || t->kind == SFT__TASK_MEMBERS) {
         sft_source_close(t->source);
+        sft__free(s->job->allocator, t->bytes, t->size);
+        s->string_bytes -= t->bytes != NULL ? t->size : 0;
         sft__free(s->job->allocator, t->members, sizeof *t->members);
     }
     sft__free(s->job->allocator, t->where, SFT__SCAN_WHERE);
@@ -220,7 +223,7 @@ static void floor_note(sft__scan *s, const sft__scan_part *part, const sft__look
 /* Whether the reader's failure counts: not where the walker has seen the whole of it as pickles, or
  * where its members have verdicts of their own. */
 static bool is_excused(const sft__looked *l, bool complete, bool members) {
-    return (complete && l->refused) ||
+    return (complete && (l->refused || l->long_pickle)) ||
            (members && (l->refused || l->format == SFT_IMPORT_TORCH_TAR));
 }
 
@@ -297,6 +300,27 @@ static sft_status content_part(sft__scan *s, const sft__scan_part *part, const s
     return SFT_OK;
 }
 
+/* A string, or what came out of one: nothing is known of it unless something is found. */
+static sft_status look_at_string(sft__scan *s, const sft__scan_part *part, sft__looked *l,
+                                 sft_error *err) {
+    const size_t before = sft_import_report_count(s->job->report);
+    sft__scan_part how = *part;
+    bool ignored = false;
+
+    how.flags = SFT__SCAN_RAW | SFT__SCAN_NESTED;
+    SFT_TRY(sft__scan_walk(s->job, &how, err));
+    if ((part->flags & SFT__SCAN_CODED) != 0 && sft_import_report_count(s->job->report) != before) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "base64",
+                       "a pickle in base64 stands in a text");
+    }
+    if (part->depth < SFT__SCAN_DEPTH) {
+        SFT_TRY(sft__scan_apart(s, part, l, &ignored, err));
+    }
+    SFT_TRY(unpack_part(s, part, l, &ignored, err));
+    SFT_TRY(sft__scan_content(s->job, part, &ignored, err));
+    return sft__scan_string_part(s, part, l, err);
+}
+
 static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked *l,
                           sft_error *err) {
     sft__scan_part part = *given;
@@ -310,6 +334,13 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
     if (l->head_len != 0) {
         SFT_TRY(sft_source_read(part.source, part.offset, l->head, l->head_len, err));
     }
+    if ((part.flags & SFT__SCAN_STRING) != 0) {
+        if (!sft__scan_is_file(l->head, l->head_len)) {
+            return look_at_string(s, &part, l, err);
+        }
+        part.flags = 0;
+    }
+    const uint32_t flags = part.flags;
     l->read = (part.flags & SFT__SCAN_READ) != 0;
     SFT_TRY(find_chain(&part, l, err));
     if (!l->chain && is_for_reader(&part, l, s->job->allocator)) {
@@ -320,10 +351,13 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
     if (part.depth < SFT__SCAN_DEPTH) {
         SFT_TRY(sft__scan_apart(s, &part, l, &members, err));
     }
-    if ((given->flags & SFT__SCAN_RAW) != 0) {
+    part.flags = flags;
+    if ((flags & SFT__SCAN_RAW) != 0) {
         return SFT_OK;
     }
-    part.flags = given->flags;
+    if (!complete) { /* else the walk has seen each string */
+        SFT_TRY(sft__scan_runs(s, &part, err));
+    }
     if (!l->read) {
         SFT_TRY(unpack_part(s, &part, l, &packed, err));
     }
@@ -373,20 +407,29 @@ static sft_status one_task(sft__scan *s, sft_error *err) {
 
 static sft_status scan_all(sft__import *job, const sft_source *source, sft_error *err) {
     const uint64_t size = sft_source_size(source);
-    sft__scan s = {.job = job, .keep_left = 2 * SFT__SCAN_KEEP};
-    sft__task first = {.kind = SFT__TASK_PART,
-                       .part = {.source = source, .size = size, .where = ""}};
+    const sft__task first = {.kind = SFT__TASK_PART,
+                             .part = {.source = source, .size = size, .where = ""}};
+    sft__scan *s = sft__alloc_zero(job->allocator, sizeof *s);
 
+    if (s == NULL) {
+        return sft__fail_nomem(err, sizeof *s);
+    }
+    s->job = job;
+    s->keep_left = 2 * SFT__SCAN_KEEP;
+    s->runs_left = RUNS_MOST;
+    s->unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     job->walk_left = WALK_FLOOR + (size < WALK_MOST / 4 ? 2 * size : WALK_MOST - WALK_FLOOR);
-    s.unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
-    sft_status status = sft__scan_push(&s, &first, err);
-    while (status == SFT_OK && s.count != 0) {
-        status = one_task(&s, err);
+    job->work = s;
+    sft_status status = sft__scan_push(s, &first, err);
+    while (status == SFT_OK && s->count != 0) {
+        status = one_task(s, err);
     }
-    while (s.count != 0) {
-        sft__task_reset(&s, &s.tasks[--s.count]);
+    while (s->count != 0) {
+        sft__task_reset(s, &s->tasks[--s->count]);
     }
-    sft__free(job->allocator, s.tasks, s.room * sizeof *s.tasks);
+    job->work = NULL;
+    sft__free(job->allocator, s->tasks, s->room * sizeof *s->tasks);
+    sft__free(job->allocator, s, sizeof *s);
     return status;
 }
 

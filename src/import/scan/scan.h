@@ -20,6 +20,12 @@
  * are words. Names count if something is called, or the pickle ends where its line does. */
 #define SFT__SCAN_LINE 4u
 
+/* A string that a program may decode, or what came out of one: what is found in it counts, not that
+ * nothing is known of it. */
+#define SFT__SCAN_STRING 8u
+/* It was decoded out of base64 or hex. */
+#define SFT__SCAN_CODED 16u
+
 /* One stretch of bytes that some loader may take for a file of its own. */
 typedef struct sft__scan_part {
     const sft_source *source;
@@ -50,6 +56,14 @@ sft_status sft__scan_walk(sft__import *job, const sft__scan_part *part, sft_erro
 /* The same from every line of a text that a pickle could begin at, for programs that read lines
  * before they unpickle. A part of more than 64 MiB is not looked at. */
 sft_status sft__scan_walk_lines(sft__import *job, const sft__scan_part *part, sft_error *err);
+/* A string of a pickle, of JSON, of metadata: what a program could decode it to is looked into later
+ * (strings.c). walked: whether it is a pickle itself is known. */
+void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *bytes, size_t len,
+                      bool walked);
+/* The same of a long one that lies in a source which lives as long as the part's: `part` is that
+ * stretch, head its first bytes. */
+void sft__scan_stretch(sft__import *job, const sft__scan_part *part, const uint8_t *head,
+                       size_t head_len);
 
 /* Rules about what else a loader would act on: configurations, graphs, templates, code. *positive
  * is set where the bytes are of a kind that no loader executes, proven by a test of all that

@@ -14,7 +14,10 @@ enum {
     SFT__SCAN_DEPTH = 16, /* of containers in one another */
     SFT__SCAN_WHERE = 400,
     SFT__SCAN_KEEP = 24 << 20, /* bytes of what was unpacked that stay in memory */
-    SFT__SCAN_PLACES = 64
+    SFT__SCAN_PLACES = 64,
+    SFT__SCAN_KNOWN = 4096, /* a power of two */
+    SFT__CODED_LEAST = 16,  /* letters of base64 that name something */
+    SFT__CODED_RUN = 20     /* one behind the other */
 };
 
 /* Beside SFT__SCAN_*: the reader of the container has read this member. */
@@ -60,9 +63,10 @@ typedef struct sft__scan {
     uint64_t keep_left;
     sft__place places[SFT__SCAN_PLACES];
     size_t place_count;
+    uint64_t runs_left;    /* bytes in which texts are looked for */
     uint64_t string_bytes; /* copies of strings that wait */
-    uint64_t decoded;      /* bytes that came out of base64 and hex */
     uint32_t strings;      /* that were looked into */
+    uint64_t known[SFT__SCAN_KNOWN]; /* hashes of the last ones */
 } sft__scan;
 
 /* What is known of the part at hand. */
@@ -97,5 +101,17 @@ sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__
 /* Unpacks, and puts what comes out before everything else. *is: false if it is not compressed at
  * all. */
 sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_error *err);
+
+/* strings.c: a text that may be base64 or hex is decoded; what comes out becomes a part if it is
+ * anything. whole: it begins here, else only where its first letters tell. */
+void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
+                    bool whole);
+/* A string that is a part: what it decodes to. */
+sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const sft__looked *l,
+                                 sft_error *err);
+/* Do programs take it for a file: zip, HDF5, numpy, tar? */
+bool sft__scan_is_file(const uint8_t *head, size_t len);
+/* runs.c: texts in base64 that stand anywhere in the bytes of a part. */
+sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *err);
 
 #endif

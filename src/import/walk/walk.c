@@ -267,6 +267,7 @@ sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
         return sft__fail_nomem(err, sizeof *w);
     }
     w->job = job;
+    w->given = part;
     w->in.source = part->source;
     w->in.err = err;
     w->in.window = sft__alloc(job->allocator, WALK_WINDOW);

@@ -175,6 +175,7 @@ typedef struct walk_nested {
 
 typedef struct walk {
     sft__import *job;
+    const sft__scan_part *given; /* the outermost */
     const sft__scan_part *part;
     walk_in in;
     walk_values stack;
@@ -297,7 +298,7 @@ void sft__walk_called(walk *w, bool surely);
 /* Keeps a literal that could be a pickle for later. */
 void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
                     bool text);
-/* The same of one that was decoded (which is changed here). */
+/* One that was decoded (which is changed here). */
 void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len);
 
 /* WALK_JOBLIB: notes of tuples, items of dicts, types; the bytes behind a BUILD. */
@@ -314,6 +315,10 @@ extern const walk_op sft__walk_ops[256];
 /* Where the opcode at `i` ends, without a stack; SIZE_MAX: it is none, or cut short. walk_nested.c
  */
 size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end);
+
+/* Does a run of opcodes from the first byte on, whatever the stack, come to one that looks up a
+ * name? *opcodes: plus those that were skimmed. */
+bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes);
 
 /* ---------------------------------------------------------------- all of a part */
 

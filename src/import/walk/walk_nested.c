@@ -3,18 +3,19 @@
  * import/walk/walk_nested.c - pickles in the strings of pickles. Every literal is skimmed: run
  * through without a stack, as far as its opcodes go. Those that come to an opcode that looks up a
  * name are kept and walked later as parts of their own. A string may also be bytes as Python 2's
- * protocols write them, each a character below 256. Read first: walk.h.
+ * protocols write them, each a character below 256. What else a string may be, scan/strings.c says.
+ * Read first: walk.h.
  */
 #include "import/walk/walk.h"
 
 enum {
     NESTED_MOST = 65536,
     DECODED_MOST = 16 << 20,
+    LONG_MOST = 16 << 20,
     SKIM_DEPTH = 32,
-    LOOK_BYTES = 16,  /* of a literal are looked at for the price of an opcode, */
-    CODE_BYTES = 6,   /* decoded, */
-    SKIMMED = 2,      /* opcodes skimmed */
-    CODED_LEAST = 12, /* characters of base64 or hex that are looked at */
+    LOOK_BYTES = 16, /* of a literal are looked at for the price of an opcode, */
+    SKIMMED = 2,     /* opcodes skimmed */
+    MARKED_LEAST = 20,
     /* what follows an opcode: so many bytes, or */
     NONE = 0,
     LINE = 10,
@@ -86,7 +87,7 @@ size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
 }
 
 /* Literals within literals are run through, too: what is behind one goes on when that has ended. */
-static bool skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
+bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
     size_t ends[SKIM_DEPTH] = {len};
     size_t depth = 0;
     size_t texts = 0;
@@ -95,13 +96,14 @@ static bool skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
         const size_t end = ends[depth];
         const uint8_t op = i < end ? bytes[i] : 0;
         const uint8_t how = operand_of(op);
-        if (how == NAME || (how == STACK && texts != 0)) {
+        const size_t at = i + 1;
+        if ((how == NAME && memchr(bytes + at, '\n', end - at) != NULL) ||
+            (how == STACK && texts != 0)) {
             return true;
         }
-        const size_t at = i + 1;
-        const size_t n = how == STACK ? 0
-                         : how == BAD ? SIZE_MAX
-                                      : operand_bytes(bytes, at, end, how);
+        const size_t n = how == STACK                ? 0
+                         : how == BAD || how == NAME ? SIZE_MAX
+                                                     : operand_bytes(bytes, at, end, how);
         if (i >= end || n == SIZE_MAX || n > end - at) {
             if (depth == 0) {
                 return false;
@@ -125,10 +127,16 @@ static bool skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
 
 static bool walk_skims(walk *w, const uint8_t *bytes, size_t len) {
     uint64_t opcodes = 0;
-    const bool met = skims(bytes, len, &opcodes);
+    const bool met = sft__walk_skims(bytes, len, &opcodes);
 
     walk_pay(w, opcodes / SKIMMED);
     return met;
+}
+
+/* A pickle that says so, with room for a string that is looked into for its own sake. */
+static bool is_marked(const uint8_t *bytes, size_t len) {
+    return len >= MARKED_LEAST && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 &&
+           bytes[len - 1] == '.';
 }
 
 static void keep(walk *w, uint8_t *decoded, uint64_t at, uint64_t size) {
@@ -157,81 +165,56 @@ static void keep_decoded(walk *w, const uint8_t *bytes, size_t len) {
     }
 }
 
-static int hex_of(uint8_t c) {
-    return c >= '0' && c <= '9'                     ? c - '0'
-           : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                    : -1;
-}
-
-static int base64_of(uint8_t c) {
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+' || c == '-' ? 62
-           : c == '/' || c == '_' ? 63
-                                  : -1;
-}
-
-/* Text of hex digits (bits 4) or base64 (6), with white space anywhere, decoded into out; SIZE_MAX:
- * it is none. Of one that is cut, what is there. */
-static size_t decode(uint8_t *out, const uint8_t *in, size_t len, unsigned bits) {
-    uint32_t held = 0;
-    unsigned have = 0;
-    size_t n = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (in[i] == ' ' || (in[i] >= '\t' && in[i] <= '\r')) {
-            continue;
-        }
-        const int v = bits == 4 ? hex_of(in[i]) : base64_of(in[i]);
-        if (v < 0) {
-            return bits == 6 && in[i] == '=' ? n : SIZE_MAX;
-        }
-        held = (held << bits | (uint32_t)v) & 0xffffff;
-        have += bits;
-        if (have >= 8) {
-            have -= 8;
-            out[n++] = (uint8_t)(held >> have);
-        }
-    }
-    return n;
-}
-
-/* A pickle written as base64 or hex. Its first bytes tell most texts apart before a copy is made.
- */
-static void keep_coded(walk *w, const uint8_t *text, size_t len) {
-    uint8_t first[8];
-
-    for (unsigned bits = 4; bits <= 6 && len >= CODED_LEAST; bits += 2) {
-        const size_t some = decode(first, text, len < 8 ? len : 8, bits);
-        if (some == SIZE_MAX || some == 0 || operand_of(first[0]) == BAD) {
-            continue;
-        }
-        uint8_t *copy = sft__alloc(w->job->allocator, len);
-        const size_t n = copy != NULL ? decode(copy, text, len, bits) : SIZE_MAX;
-        walk_pay(w, len / CODE_BYTES);
-        if (n != SIZE_MAX && n >= 4 && walk_skims(w, copy, n)) {
-            keep_decoded(w, copy, n);
-        }
-        sft__free(w->job->allocator, copy, len);
-    }
-}
-
 void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
     if (len < 4) {
         return;
     }
     walk_pay(w, len / LOOK_BYTES);
-    keep_coded(w, bytes, len);
-    if (walk_skims(w, bytes, len)) {
+    sft__scan_string(w->job, w->part, bytes, len, true);
+    if (walk_skims(w, bytes, len) || is_marked(bytes, len)) {
         keep_decoded(w, bytes, len);
     }
     if (memchr(bytes, 0xc2, len) != NULL || memchr(bytes, 0xc3, len) != NULL) {
         const size_t n = sft__walk_latin1(bytes, bytes, len);
-        if (n != SIZE_MAX && walk_skims(w, bytes, n)) {
+        if (n != SIZE_MAX && (walk_skims(w, bytes, n) || is_marked(bytes, n))) {
             keep_decoded(w, bytes, n);
         }
     }
+}
+
+/* One that is too long to be skimmed: its first bytes tell. Where it lies in what was decoded here,
+ * which is gone after the walk, it is copied. */
+static void keep_long(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
+                      bool text) {
+    sft__scan_part part = *w->part;
+    uint8_t some[WALK_TEXT];
+    size_t n = head_len < sizeof some ? head_len : sizeof some;
+
+    part.offset = at;
+    part.size = size;
+    if (operand_of(head[0]) != BAD) {
+        keep(w, NULL, at, size);
+    }
+    while (n > 0 && (head[n - 1] & 0xc0) == 0x80) { /* no half a character */
+        n--;
+    }
+    n -= n > 0 && head[n - 1] >= 0xc0;
+    const bool latin = text && (memchr(head, 0xc2, n) != NULL || memchr(head, 0xc3, n) != NULL);
+    if (!latin && w->part->source == w->given->source) {
+        sft__scan_stretch(w->job, &part, head, head_len);
+        return;
+    }
+    n = latin ? sft__walk_latin1(some, head, n) : n;
+    if (n == SIZE_MAX || size > LONG_MOST) {
+        w->limited = w->limited || n != SIZE_MAX;
+        return;
+    }
+    uint8_t *all = sft__alloc(w->job->allocator, (size_t)size);
+    if (all != NULL && sft_source_read(w->part->source, at, all, (size_t)size, NULL) == SFT_OK) {
+        walk_pay(w, size / LOOK_BYTES);
+        sft__scan_string(w->job, w->part, all, (size_t)size, !latin);
+    }
+    sft__free(w->job->allocator, all, (size_t)size);
 }
 
 void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
@@ -239,21 +222,19 @@ void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, 
     if (size < 4) {
         return;
     }
-    if (head_len < size) { /* too long to be skimmed here */
-        if (operand_of(head[0]) != BAD) {
-            keep(w, NULL, at, size);
-        }
+    if (head_len < size) {
+        keep_long(w, head, head_len, at, size, text);
         return;
     }
     walk_pay(w, head_len / LOOK_BYTES);
-    keep_coded(w, head, head_len);
-    if (walk_skims(w, head, head_len)) {
+    sft__scan_string(w->job, w->part, head, head_len, true);
+    if (walk_skims(w, head, head_len) || is_marked(head, head_len)) {
         keep(w, NULL, at, size);
     }
     if (text && memchr(head, 0xc2, head_len) != NULL) {
         uint8_t *copy = sft__alloc(w->job->allocator, head_len);
         const size_t n = copy != NULL ? sft__walk_latin1(copy, head, head_len) : SIZE_MAX;
-        if (n != SIZE_MAX && walk_skims(w, copy, n)) {
+        if (n != SIZE_MAX && (walk_skims(w, copy, n) || is_marked(copy, n))) {
             keep_decoded(w, copy, n);
         }
         sft__free(w->job->allocator, copy, head_len);

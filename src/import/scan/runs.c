@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/scan/runs.c - texts in base64 wherever they stand in a part: in the metadata of ONNX,
+ * TFLite, HDF5, Arrow, GGUF, SavedModels and images, in names of members, in texts. No format is
+ * known here: a run of letters is looked for in the bytes, at a stride, and what it decodes to is
+ * judged by strings.c. What follows a length may be preceded by one byte that is a letter by
+ * accident: a run is read from its first four places on. Read first: work.h.
+ */
+#include "import/scan/work.h"
+
+enum {
+    WINDOW = 1 << 20,
+    RUN_MOST = 16 << 20,
+    LINE_HEAD = 12, /* letters at the beginning of a line that tell */
+    STARTS = 4
+};
+
+typedef struct runs {
+    sft__scan *s;
+    const sft__scan_part *part;
+    uint8_t *bytes;
+    size_t room;
+    bool letter[256];
+} runs;
+
+static void letters(runs *r) {
+    static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
+
+    for (const char *c = all; *c != '\0'; c++) {
+        r->letter[(uint8_t)*c] = true;
+    }
+}
+
+/* The end of the run at p: letters, with an end of line between them, or a blank where there were
+ * many. */
+static const uint8_t *run_end(const runs *r, const uint8_t *p, const uint8_t *end) {
+    for (;;) {
+        const uint8_t *row = p;
+        while (p < end && r->letter[*p]) {
+            p++;
+        }
+        const uint8_t *q = p;
+        q += q < end && *q == '\r';
+        q += q < end && (*q == '\n' || (*q == ' ' && p - row >= SFT__CODED_RUN));
+        if (q == p || q >= end || !r->letter[*q]) {
+            return p;
+        }
+        p = q;
+    }
+}
+
+/* What pickles, gzip, zlib, bzip2, xz, zip, HDF5 and numpy begin with, in base64. */
+static bool is_marked(const uint8_t *p, size_t len) {
+    static const char *const marks[] = {"gAI",  "gAJ",  "gAK",    "gAM",   "gAN",   "gAO",  "gAP",
+                                        "gAQ",  "gAR",  "gAS",    "gAT",   "gAU",   "gAV",  "gAW",
+                                        "gAX",  "H4sI", "eJ",     "eN",    "eAE",   "eF4",  "Qlpo",
+                                        "/Td6", "_Td6", "UEsDBB", "iUhER", "k05VT", "gASV", NULL};
+
+    for (size_t i = 0; marks[i] != NULL && len >= LINE_HEAD; i++) {
+        const char *m = marks[i];
+        if (p[0] == (uint8_t)m[0] && memcmp(p, m, strlen(m)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes before the run that are no text: a length may have been taken for a letter. */
+static bool is_binary(uint8_t before) {
+    return before >= 0x80 || (before < 0x20 && before != '\n' && before != '\r' && before != '\t');
+}
+
+static void take_run(runs *r, const uint8_t *p, const uint8_t *end, bool binary) {
+    for (size_t i = 0; i < STARTS && (i == 0 || binary) && p + i < end; i++) {
+        sft__scan_text(r->s, r->part, p + i, (size_t)(end - p) - i, i == 0);
+    }
+    for (const uint8_t *q = p; (q = memchr(q, '\n', (size_t)(end - q))) != NULL;) {
+        q++;
+        if (is_marked(q, (size_t)(end - q))) {
+            sft__scan_text(r->s, r->part, q, (size_t)(end - q), false);
+        }
+    }
+}
+
+/* The first letter of the first run of SFT__BASE64_LEAST letters that begins before `end`; NULL:
+ * none. A byte in so many is looked at. */
+static const uint8_t *find_run(const runs *r, const uint8_t *p, const uint8_t *end) {
+    const size_t step = SFT__CODED_RUN;
+
+    while ((size_t)(end - p) >= step) {
+        const uint8_t *q = p + step - 1;
+        while (q >= p && r->letter[*q]) {
+            q--;
+        }
+        if (q < p) {
+            return p;
+        }
+        p = q + 1;
+    }
+    return NULL;
+}
+
+/* More room, up to RUN_MOST. */
+static bool grow(runs *r) {
+    return r->room < RUN_MOST &&
+           sft__grow(r->s->job->allocator, &r->bytes, &r->room, r->room * 2, 1);
+}
+
+/* The runs of a window; *used: bytes that are done with. */
+static void take_window(runs *r, size_t len, bool last, size_t *used) {
+    const uint8_t *end = r->bytes + len;
+    const uint8_t *p = r->bytes;
+
+    *used = len;
+    while ((p = find_run(r, p, end)) != NULL) {
+        while (p > r->bytes && r->letter[p[-1]]) {
+            p--;
+        }
+        const uint8_t *stop = run_end(r, p, end);
+        if (stop + 2 >= end && !last && p != r->bytes) { /* goes on behind the window */
+            *used = (size_t)(p - r->bytes);
+            return;
+        }
+        if (stop + 2 >= end && !last && grow(r)) {
+            *used = 0;
+            return;
+        }
+        take_run(r, p, stop, p > r->bytes ? is_binary(p[-1]) : true);
+        p = stop;
+    }
+    if (!last && len > SFT__CODED_RUN) { /* a run may begin in the last bytes */
+        *used = len - SFT__CODED_RUN;
+    }
+}
+
+sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *err) {
+    const uint64_t most = part->size < s->runs_left ? part->size : s->runs_left;
+    runs r = {.s = s, .part = part};
+    sft_status status = SFT_OK;
+
+    if (most < SFT__CODED_RUN) {
+        return SFT_OK;
+    }
+    s->runs_left -= most;
+    letters(&r);
+    if (!sft__grow(s->job->allocator, &r.bytes, &r.room, most < WINDOW ? (size_t)most : WINDOW,
+                   1)) {
+        return sft__fail_nomem(err, WINDOW);
+    }
+    for (uint64_t at = 0; at < most && status == SFT_OK;) {
+        const uint64_t left = most - at;
+        const size_t n = left < r.room ? (size_t)left : r.room;
+        size_t used;
+        status = sft_source_read(part->source, part->offset + at, r.bytes, n, err);
+        if (status == SFT_OK) {
+            take_window(&r, n, n == left, &used);
+            at += used;
+        }
+    }
+    sft__free(s->job->allocator, r.bytes, r.room);
+    return status;
+}
