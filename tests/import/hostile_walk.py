@@ -31,6 +31,12 @@ SECONDS, MEMORY = 2.0, 256 << 20
 CASES = []
 GLOBALS = pathlib.Path(__file__).resolve().parents[2] / "src/import/pickle/globals.c"
 EVIL = b"cos\nsystem\n(S'id'\ntR."
+OBJECTS = (  # joblib 1.5: numpy.array([{}, None], dtype=object)
+    "gASV0QAAAAAAAACME2pvYmxpYi5udW1weV9waWNrbGWUjBFOdW1weUFycmF5V3JhcHBlcpSTlCmBlH2UKIwIc3ViY2xhc3OUjAVudW1weZSMB25kYXJyYXmU"
+    "k5SMBXNoYXBllEsChZSMBW9yZGVylIwBQ5SMBWR0eXBllGgGjAVkdHlwZZSTlIwCTziUiYiHlFKUKEsDjAF8lE5OTkr/////Sv////9LP3SUYowKYWxsb3df"
+    "bW1hcJSJjBtudW1weV9hcnJheV9hbGlnbm1lbnRfYnl0ZXOUSxB1YoAFlY0AAAAAAAAAjBZudW1weS5fY29yZS5tdWx0aWFycmF5lIwMX3JlY29uc3RydWN0"
+    "lJOUjAVudW1weZSMB25kYXJyYXmUk5RLAIWUQwFilIeUUpQoSwFLAoWUaAOMBWR0eXBllJOUjAJPOJSJiIeUUpQoSwOMAXyUTk5OSv////9K/////0s/dJRi"
+    "iV2UKH2UTmV0lGIuLg==")
 SAFE = b"ccollections\nOrderedDict\n)R."
 
 
@@ -224,6 +230,9 @@ def joblib():
     case("in joblib's array, behind padding that stops them", array("u1", (len(EVIL),), EVIL, 0) + b".", H)
     case("joblib's objects", array("O", (1,), SAFE, None) + b"0" + EVIL, D, "os.system")
     case("in joblib's objects", array("O", (1,), EVIL, None) + b".", D, "os.system")
+    case("joblib's objects as it writes them", base64.b64decode(OBJECTS), H)
+    case("a name out of an array", u("numpy") + u("ndarray") + b"\x93)R" + u("system") + b"\x93." + EVIL, U)
+    case("a name out of a function's result", u("_codecs") + u("encode") + b"\x93)R" + u("system") + b"\x93.", D, "computed-name")
     case("joblib's array, cut", array("f8", (200, 200), raw, 3), U)
 
 

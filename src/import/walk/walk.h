@@ -76,11 +76,17 @@ enum walk_kind {
     V_TUPLE,   /* WALK_JOBLIB: index of the note about it + 1, or 0 */
     V_DTYPE,   /* WALK_JOBLIB: a numpy.dtype: index of the note + 1 */
     V_WRAPPER, /* WALK_JOBLIB: a NumpyArrayWrapper before its BUILD */
+    V_OBJECT,  /* an array, a type, a container: no text */
     V_KINDS
 };
 enum { WALK_SHIFT = 27 };
 #define WALK_NUMBERS ((1u << WALK_SHIFT) - 1)
-enum { WALK_ROLE_NONE, WALK_ROLE_DTYPE, WALK_ROLE_WRAPPER };
+enum {
+    WALK_ROLE_NONE,
+    WALK_ROLE_KNOWN, /* on the allow-list, and what it makes is a V_OBJECT */
+    WALK_ROLE_DTYPE,
+    WALK_ROLE_WRAPPER
+};
 
 static inline walk_value walk_make(unsigned kind, uint32_t number) {
     return (walk_value)(kind << WALK_SHIFT) | number;
@@ -159,6 +165,7 @@ typedef struct walk_judged {
     size_t module_len;
     size_t name_len;
     uint32_t verdict;
+    uint32_t role;
     const char *why;
     char text[2 * WALK_TEXT];
 } walk_judged;

@@ -185,23 +185,23 @@ static void subject_put(walk_pending *f, walk_words s) {
     }
 }
 
-static uint32_t role_of(const walk *w, walk_words module, walk_words name) {
-    const bool numpy = module.len == 5 && memcmp(module.at, "numpy", 5) == 0;
-    static const char joblib[] = "joblib.numpy_pickle";
+/* What it makes is known to be no text, out of which names could be made. */
+static uint32_t role_of(const sft__global *row) {
+    const uint32_t known = row != NULL ? row->known : SFT__G_UNKNOWN;
 
-    if ((w->ways & WALK_JOBLIB) != 0 && numpy && name.len == 5 &&
-        memcmp(name.at, "dtype", 5) == 0) {
-        return WALK_ROLE_DTYPE;
-    }
-    return module.len == sizeof joblib - 1 && memcmp(module.at, joblib, module.len) == 0 &&
-                   name.len == 17 && memcmp(name.at, "NumpyArrayWrapper", 17) == 0
+    return known == SFT__G_UNKNOWN || known == SFT__G_INERT || known == SFT__G_ENCODE ||
+                   known == SFT__G_EVAL || known == SFT__G_REBUILD_FROM_TYPE
+               ? WALK_ROLE_NONE
+           : known == SFT__G_NP_DTYPE ? WALK_ROLE_DTYPE
+           : known == SFT__G_JOBLIB_ARRAY && strcmp(row->name, "NumpyArrayWrapper") == 0
                ? WALK_ROLE_WRAPPER
-               : WALK_ROLE_NONE;
+               : WALK_ROLE_KNOWN;
 }
 
 /* The table's verdict. A file may name the same long thing a million times: the last ones are kept.
  */
-static uint32_t judge(walk *w, walk_words module, walk_words name, const char **why) {
+static uint32_t judge(walk *w, walk_words module, walk_words name, const char **why,
+                      uint32_t *role) {
     const size_t at = (module.len * 3 + name.len + (module.len != 0 ? (uint8_t)module.at[0] : 0) +
                        (name.len != 0 ? (uint8_t)name.at[name.len - 1] : 0)) %
                       WALK_JUDGED;
@@ -214,15 +214,18 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
         memcmp(j->text, module.at, module.len) == 0 &&
         memcmp(j->text + module.len, name.at, name.len) == 0) {
         *why = j->why;
+        *role = j->role;
         return j->verdict;
     }
     const sft__global *row = sft__global_find(module.at, module.len, name.at, name.len);
     const uint32_t verdict =
         sft__global_verdict(row, module.at, module.len, name.at, name.len, why);
+    *role = role_of(row);
     if (j != NULL && module.len <= WALK_TEXT && name.len <= WALK_TEXT) {
         j->module_len = module.len;
         j->name_len = name.len;
         j->verdict = verdict;
+        j->role = *role;
         j->why = *why;
         memcpy(j->text, module.at, module.len);
         memcpy(j->text + module.len, name.at, name.len);
@@ -233,20 +236,20 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
 walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
     walk_pending f = {
         .kind = SFT_FINDING_GLOBAL, .rule = "global", .why = "", .offset = place_of(w)};
-    const uint32_t role = role_of(w, module, name);
+    uint32_t role;
 
     w->names++;
     walk_pay(w, NAME_COST + (module.len + name.len) / 2);
-    if (role == WALK_ROLE_WRAPPER) {
-        w->wanted |= WALK_JOBLIB;
-    }
     if ((w->part->flags & DOUBTED) != 0) {
         w->loose = is_loose(module) || is_loose(name);
         f.possible = is_possible(module) && is_possible(name);
         f.plausible = is_plausible(module) && is_plausible(name);
         f.identifier = f.plausible && is_identifier(module) && is_identifier(name);
     }
-    f.verdict = judge(w, module, name, &f.why);
+    f.verdict = judge(w, module, name, &f.why, &role);
+    if (role == WALK_ROLE_WRAPPER) {
+        w->wanted |= WALK_JOBLIB;
+    }
     subject_put(&f, module);
     f.subject[f.len++] = '.';
     subject_put(&f, name);

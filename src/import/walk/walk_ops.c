@@ -263,9 +263,9 @@ static walk_step op_global(walk *w) {
 
 /* What calling a class or function gives. */
 static walk_step made(walk *w, walk_value of) {
-    const bool wrapper = walk_kind(of) == V_CLASS && walk_number(of) == WALK_ROLE_WRAPPER &&
-                         (w->ways & WALK_JOBLIB) != 0;
-    return walk_push_kind(w, wrapper ? V_WRAPPER : V_ANY, 0);
+    const uint32_t role = walk_kind(of) == V_CLASS ? walk_number(of) : WALK_ROLE_NONE;
+    const bool wrapper = role == WALK_ROLE_WRAPPER && (w->ways & WALK_JOBLIB) != 0;
+    return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
 }
 
 /* Python looks the name up before it looks for the mark. */
@@ -294,7 +294,10 @@ static walk_step op_stack_global(walk *w) {
     const walk_value both[2] = {module, name};
     for (int i = 0; i < 2; i++) {
         const bool text = walk_kind(both[i]) == V_STR && walk_number(both[i]) != 0;
-        if (!text && !walk_opaque(both[i]) && walk_kind(both[i]) != V_STR) {
+        const bool other =
+            walk_kind(both[i]) >= V_DTYPE || /* no text */
+            (walk_kind(both[i]) == V_CLASS && walk_number(both[i]) != WALK_ROLE_NONE);
+        if (!text && (other || !walk_opaque(both[i])) && walk_kind(both[i]) != V_STR) {
             return WALK_FAIL;
         }
         if (!text) {
@@ -396,7 +399,7 @@ static walk_step op_build(walk *w) {
                       "changes a class, function or module instead of an object of its own");
     }
     if (walk_kind(*inst) == V_WRAPPER) {
-        *inst = walk_make(V_ANY, 0);
+        *inst = walk_make(V_OBJECT, 0);
         return sft__walk_array_built(w);
     }
     return WALK_GO;
