@@ -153,7 +153,8 @@ typedef struct walk_pending {
     const char *why;
     uint64_t offset;
     size_t len;
-    bool possible;   /* as anything could be called, */
+    bool possible; /* as anything could be called, */
+    bool module_plausible;
     bool plausible;  /* as names of files and attributes go, */
     bool identifier; /* as names in programs go */
     char subject[2 * WALK_TEXT + 2];

@@ -26,8 +26,8 @@ static void tell(walk *w, const walk_pending *f) {
 /* Says it now, or when it turns out to count. */
 static void find(walk *w, const walk_pending *f) {
     const uint32_t raw = w->part->flags & DOUBTED;
-    const bool sure =
-        f->verdict == SFT_SCAN_DANGEROUS && f->plausible && (raw & SFT__SCAN_LINE) == 0;
+    const bool named = f->plausible || ((raw & SFT__SCAN_NESTED) == 0 && f->module_plausible);
+    const bool sure = f->verdict == SFT_SCAN_DANGEROUS && named && (raw & SFT__SCAN_LINE) == 0;
 
     if (raw == 0 || w->marked || sure) {
         tell(w, f);
@@ -119,6 +119,7 @@ void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *r
                       .offset = place_of(w),
                       .len = strlen(subject),
                       .possible = true,
+                      .module_plausible = true,
                       .plausible = true,
                       .identifier = true};
 
@@ -243,7 +244,8 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
     if ((w->part->flags & DOUBTED) != 0) {
         w->loose = is_loose(module) || is_loose(name);
         f.possible = is_possible(module) && is_possible(name);
-        f.plausible = is_plausible(module) && is_plausible(name);
+        f.module_plausible = is_plausible(module);
+        f.plausible = f.module_plausible && is_plausible(name);
         f.identifier = f.plausible && is_identifier(module) && is_identifier(name);
     }
     f.verdict = judge(w, module, name, &f.why, &role);
