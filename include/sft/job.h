@@ -46,8 +46,8 @@ typedef struct sft_job_file {
     uint32_t flags; /* SFT_JOB_FILE_* */
     uint32_t reserved;
 } sft_job_file;
-/* The metadata of the catalog's files instead, as far as they do not contradict one another; without
- * recorded digests, which are of those files. */
+/* The metadata of the catalog's files, as far as they do not contradict one another, and without
+ * recorded digests, which are of those files; then those given. */
 #define SFT_JOB_FILE_METADATA 1u
 
 /* A plain file, written after all others, in the order given. */

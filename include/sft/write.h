@@ -132,6 +132,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_writer_create_stream(sft_writer **out, int
 SFT_API SFT_MUST_CHECK sft_status sft_writer_metadata(sft_writer *writer, const char *key,
                                                       size_t key_len, const char *value,
                                                       size_t value_len, sft_error *err);
+/* The value of a key that was given, or that sft_writer_carry_digests gave; NULL: there is none. A borrow. */
+SFT_API const char *sft_writer_metadata_find(const sft_writer *writer, const char *key, size_t key_len,
+                                             size_t *value_len);
 /* index: 0, 1, 2 ... in the order of declaration; may be NULL. name and shape are copied. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_declare(sft_writer *writer, const char *name,
                                                      size_t name_len, const sft_dtype *dtype,

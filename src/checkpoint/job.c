@@ -90,7 +90,8 @@ static bool agreed(const sft_catalog *c, size_t file, const sft_metadata_entry *
     return true;
 }
 
-static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, sft_error *err) {
+static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, const sft_job_file *given,
+                                        sft_error *err) {
     const sft_catalog *const c = f->given.catalog;
     sft_metadata_entry *kept = NULL;
     size_t room = 0;
@@ -115,14 +116,17 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, sft_erro
             status = keep_entry(job, &e, &kept[count++], err);
         }
     }
-    sft_metadata_entry *const all =
-        sft__arena_alloc(&job->arena, (count + 1) * sizeof *all, sizeof(void *));
+    sft_metadata_entry *const all = sft__arena_alloc(
+        &job->arena, (count + given->metadata_count + 1) * sizeof *all, sizeof(void *));
     if (status == SFT_OK && all == NULL) {
         status = sft__fail_nomem(err, (count + 1) * sizeof *all);
     } else if (status == SFT_OK && count > 0) {
         memcpy(all, kept, count * sizeof *all);
     }
     sft__free(job->allocator, kept, room * sizeof *kept);
+    for (size_t i = 0; i < given->metadata_count && status == SFT_OK; i++) {
+        status = keep_entry(job, &given->metadata[i], &all[count++], err);
+    }
     f->given.metadata = any || count > 0 ? all : NULL;
     f->given.metadata_count = count;
     return status;
@@ -131,7 +135,7 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, sft_erro
 static sft_status keep_metadata(sft_job *job, sft__job_file *f, const sft_job_file *given,
                                 sft_error *err) {
     if ((given->flags & SFT_JOB_FILE_METADATA) != 0) {
-        return keep_catalog_metadata(job, f, err);
+        return keep_catalog_metadata(job, f, given, err);
     }
     if (given->metadata == NULL) {
         return given->metadata_count == 0 ? SFT_OK

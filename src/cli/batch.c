@@ -4,6 +4,7 @@
  */
 #include "batch.h"
 #include "older.h"
+#include "ranks.h"
 #include "sys.h"
 #include "team.h"
 #include "url.h"
@@ -52,6 +53,10 @@ void cli_batch_reset(cli_batch *b) {
         free((void *)(uintptr_t)b->texts[i].name);
         free((void *)(uintptr_t)b->texts[i].data);
     }
+    for (size_t i = 0; b->carried != NULL && i < 2 * b->count; i++) {
+        free((void *)(uintptr_t)b->carried[i].value);
+    }
+    free(b->carried);
     free(b->files);
     free(b->texts);
     free(b->owned_folder);
@@ -167,6 +172,28 @@ bool cli_batch_open(cli_batch *b, sft_catalog **out) {
         return false;
     }
     return cli_batch_took(b, out);
+}
+
+bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
+                    const sft_catalog *whole) {
+    cli *c = b->c;
+    sft_layout_fit fit;
+    char text[256];
+    sft_error err;
+
+    SFT_INIT(&fit);
+    if (b->api->layout_set_fit(set, whole, &fit, &err) != SFT_OK &&
+        !cli_flag(c, "allow-replicated")) {
+        cli_fail(c, cli_text(c, option), &err);
+        return false;
+    }
+    if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
+        cli_warn(c, cli_text(c, option), "%s", text);
+    }
+    cli_batch_number_add(b, "entries_unmatched", fit.entries_unmatched);
+    cli_batch_number_add(b, "tensors_unmatched", fit.tensors_unmatched);
+    cli_batch_number_add(b, "bytes_unmatched", fit.bytes_unmatched);
+    return true;
 }
 
 /* ---------------------------------------------------------------- telling */
@@ -414,6 +441,9 @@ void cli_batch_run(cli_batch *b, const char *label) {
     o.limits = &limits;
     o.order = b->order;
     if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {
+        return;
+    }
+    if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {
         return;
     }
     if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {

@@ -28,6 +28,8 @@ typedef struct cli_batch {
     sft_order order;          /* of tensors in files; default: the reference's */
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
+    bool carries;   /* tensors stay whole: so do the digests that the source records of them */
+    sft_metadata_entry *carried; /* owned, with their values: two for each file */
     bool published; /* by this run */
 } cli_batch;
 
@@ -45,6 +47,8 @@ sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *
 /* name is copied; data was made by cli_alloc and is taken over. */
 void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size);
 
+/* Of batch_carry.c: gives the files the digests that the source records of their tensors. False: reported. */
+bool cli_batch_carry(cli_batch *b);
 /* Tells the plan, or carries it out and tells of that. label: of the progress line. */
 void cli_batch_run(cli_batch *b, const char *label);
 
@@ -53,6 +57,10 @@ void cli_batch_run(cli_batch *b, const char *label);
 bool cli_batch_open(cli_batch *b, sft_catalog **out);
 /* The second half of it, for a source that was opened otherwise: tells what was left out of it. */
 bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
+/* What the layout of `option` does not name goes to every rank: told, and refused (false) where it is
+ * everything, without --allow-replicated. */
+bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
+                    const sft_catalog *whole);
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 

@@ -81,7 +81,9 @@ static void fetch_rank(cli *c, const cli_rank *r) {
         return;
     }
     if (cli_open(c, c->operands[0], 0, &whole)) {
-        if (cli_rank_cut(r, whole, r->rank, &part, &err) != SFT_OK) {
+        if (!cli_batch_fits(&b, "layout", r->set, whole)) {
+            part = NULL;
+        } else if (cli_rank_cut(r, whole, r->rank, &part, &err) != SFT_OK) {
             cli_fail_plainly(c, c->operands[0], &err);
         } else {
             const size_t count = sft_catalog_count(part);
@@ -221,6 +223,8 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
     CLI_BESIDE_OPTION,
     CLI_RANK_OPTIONS,
+    CLI_OPT_FLAG("allow-replicated", 0,
+                 "go on with a layout that fits no tensor: the rank gets the whole model"),
     CLI_OPT_END,
 };
 

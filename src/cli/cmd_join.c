@@ -219,6 +219,7 @@ static void run(cli *c) {
             unify(&b, catalog, checkpoint != NULL ? b.api->checkpoint_layouts(checkpoint) : NULL);
         } else {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
+            b.carries = true;
             cli_batch_run(&b, "joining");
         }
         cli_beside_carry(c, c->operands[0], b.target);

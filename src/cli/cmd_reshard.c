@@ -28,29 +28,6 @@ static bool open_target(cli *c, const char *option, sft_layout_set **set) {
     return true;
 }
 
-/* What the layout does not name goes to every rank: told, and refused where it is everything. */
-static bool check_fit(cli_batch *b, const char *option, const sft_layout_set *set,
-                      const sft_catalog *whole) {
-    cli *c = b->c;
-    sft_layout_fit fit;
-    char text[256];
-    sft_error err;
-
-    SFT_INIT(&fit);
-    if (b->api->layout_set_fit(set, whole, &fit, &err) != SFT_OK &&
-        !cli_flag(c, "allow-replicated")) {
-        cli_fail(c, cli_text(c, option), &err);
-        return false;
-    }
-    if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
-        cli_warn(c, cli_text(c, option), "%s", text);
-    }
-    cli_batch_number_add(b, "entries_unmatched", fit.entries_unmatched);
-    cli_batch_number_add(b, "tensors_unmatched", fit.tensors_unmatched);
-    cli_batch_number_add(b, "bytes_unmatched", fit.bytes_unmatched);
-    return true;
-}
-
 static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_set *set,
                      uint64_t rank, sft_catalog **part) {
     sft_open_options open;
@@ -190,7 +167,7 @@ static void run_reshard(cli *c) {
         return;
     }
     if (cli_batch_open(&b, &whole)) {
-        if (check_fit(&b, "target-layout", set, whole)) {
+        if (cli_batch_fits(&b, "target-layout", set, whole)) {
             reshard(&b, whole, set);
         }
         cli_close(c, whole);
@@ -262,7 +239,7 @@ static void run_slice(cli *c) {
         if (rank >= b.api->layout_set_ranks(set)) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)b.api->layout_set_ranks(set));
-        } else if (check_fit(&b, "layout", set, whole) && cut_rank(&b, whole, set, rank, &part)) {
+        } else if (cli_batch_fits(&b, "layout", set, whole) && cut_rank(&b, whole, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);

@@ -90,6 +90,7 @@ static void run(cli *c) {
     }
     const uint64_t total = cut(catalog, most, &s);
     name_shards(&b, catalog, &s, total);
+    b.carries = true;
     cli_batch_run(&b, "splitting");
     cli_beside_carry(c, c->operands[0], b.target);
     cli_batch_reset(&b);

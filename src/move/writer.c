@@ -122,6 +122,18 @@ sft_status sft_writer_metadata(sft_writer *writer, const char *key, size_t key_l
     return SFT_OK;
 }
 
+const char *sft_writer_metadata_find(const sft_writer *writer, const char *key, size_t key_len,
+                                     size_t *value_len) {
+    for (size_t i = 0; i < writer->set.metadata_count; i++) {
+        const sft_metadata_entry *e = &writer->metadata[i];
+        if (e->key_len == key_len && memcmp(e->key, key, key_len) == 0) {
+            *value_len = e->value_len;
+            return e->value;
+        }
+    }
+    return NULL;
+}
+
 sft_status sft_writer_declare(sft_writer *writer, const char *name, size_t name_len,
                               const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
                               uint32_t *index, sft_error *err) {

@@ -35,7 +35,7 @@ static bool is_own(const struct sockaddr *address, const uint8_t *bytes, size_t 
         struct sockaddr_in in;
         struct sockaddr_in6 in6;
     } to, from;
-    uint8_t mine[16];
+    uint8_t mine[16] = {0};
     socklen_t size = sizeof from;
 
     memset(&to, 0, sizeof to);
@@ -58,7 +58,7 @@ static bool is_own(const struct sockaddr *address, const uint8_t *bytes, size_t 
 }
 
 sft__reach sft__reach_sockaddr(const struct sockaddr *address) {
-    uint8_t bytes[16];
+    uint8_t bytes[16] = {0};
     const size_t len = address_bytes(address, bytes);
     const sft__reach reach = sft__reach_of(bytes, len);
 
