@@ -470,6 +470,9 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     if (c->folder != NULL) {
         SFT_TRY(look(c, c->folder, err));
     }
+    if (c->kind == SFT_CHECKPOINT_RANKS) { /* files of two models, perhaps, and the layout of neither */
+        SFT_TRY(sft_model_check(c->folder, err));
+    }
     switch (c->kind) {
     case SFT_CHECKPOINT_COMPLETE:
         return sft__space_complete(c, err);

@@ -109,19 +109,10 @@ static bool add_layout(cli_batch *b, const sft_layout_set *set) {
 }
 
 static void write_ranks(cli_batch *b, const sft_catalog *whole, bool opens) {
-    const bool plan = cli_flag(b->c, "plan");
-    cli_old_ranks old = {NULL, 0};
-
-    if (plan || cli_old_ranks_find(&old, b)) {
-        cli_batch_run(b, "resharding");
+    cli_batch_run(b, "resharding");
+    if (b->published && opens && cli_team_first(b->c)) {
+        cli_read_again(b, whole);
     }
-    if (b->published && cli_team_first(b->c)) {
-        cli_old_ranks_remove(&old, b->c);
-        if (opens) {
-            cli_read_again(b, whole);
-        }
-    }
-    cli_old_ranks_reset(&old);
 }
 
 static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set) {

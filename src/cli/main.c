@@ -6,6 +6,7 @@
 #include "cmd.h"
 #include "entry.h"
 #include "kept.h"
+#include "leftover.h"
 #include "lost.h"
 #include "ranks.h"
 #include "sys.h"
@@ -93,6 +94,7 @@ static void run(cli *c, int argc, char **argv) {
         if (cli_flag(c, "help")) {
             cli_help(c, c->command);
         } else {
+            cli_leftover_tell(c);
             c->command->run(c);
             cli_lost_views(c);
             cli_kept_end(c);

@@ -57,26 +57,26 @@ static void free_names(listing *l) {
     free(l->names);
 }
 
-static bool is_planned(const cli_batch *b, const char *name) {
-    for (size_t i = 0; i < b->count; i++) {
-        if (strcmp(b->files[i].name, name) == 0) {
+static bool is_in(const char *const *names, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Weights of other names below rank_N, relative to the target. */
-static void list_others(cli_old_ranks *old, const cli_batch *b) {
+/* Weights of other names below rank_N, relative to the directory. */
+static void list_others(cli_old_ranks *old, const char *const *planned, size_t count) {
     listing folders = {"", NULL, 0, true};
 
-    (void)cli_sys_list(b->folder, on_entry, &folders);
+    (void)cli_sys_list(old->folder, on_entry, &folders);
     for (size_t i = 0; i < folders.count; i++) {
         listing files = {folders.names[i], NULL, 0, false};
-        char *path = join(b->folder, folders.names[i]);
+        char *path = join(old->folder, folders.names[i]);
         (void)cli_sys_list(path, on_entry, &files);
         for (size_t k = 0; k < files.count; k++) {
-            if (!is_planned(b, files.names[k])) {
+            if (!is_in(planned, count, files.names[k])) {
                 old->files = cli_resize(old->files, old->count + 1, sizeof *old->files);
                 old->files[old->count++] = files.names[k];
                 files.names[k] = NULL;
@@ -90,27 +90,35 @@ static void list_others(cli_old_ranks *old, const cli_batch *b) {
 
 /* ---------------------------------------------------------------- whose they are */
 
-/* Is the file one of the ranks' of this checkpoint, and no link leads out of the target? */
-static bool belongs(const cli_batch *b, const char *name, const sft_rank_part *parts,
-                    size_t count) {
-    char *path = join(b->folder, name);
-    char *folder = join(b->folder, name);
-    bool found = false;
+/* No link leads out of the directory. */
+static bool is_here(const cli_old_ranks *old, const char *name) {
+    char *path = join(old->folder, name);
+    char *folder = join(old->folder, name);
 
     *strrchr(folder, '/') = '\0';
+    const bool here = !cli_sys_is_link(folder) && !cli_sys_is_link(path);
+    free(folder);
+    free(path);
+    return here;
+}
+
+/* Is the file one of the ranks' of this checkpoint? */
+static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_part *parts,
+                    size_t count) {
+    char *path = join(old->folder, name);
+    bool found = false;
+
     for (size_t i = 0; i < count && !found; i++) {
         found = sft_catalog_file_count(parts[i].catalog) == 1 &&
                 cli_sys_same_file(sft_catalog_file_at(parts[i].catalog, 0)->path, path);
     }
-    found = found && !cli_sys_is_link(folder) && !cli_sys_is_link(path);
-    free(folder);
     free(path);
-    return found;
+    return found && is_here(old, name);
 }
 
 /* All of them are of the model whose layout.json lies there: it opens, and is whole. */
-static bool proven(const cli_old_ranks *old, const cli_batch *b) {
-    char *layout = join(b->folder, "layout.json");
+static bool proven(const cli_old_ranks *old, const sft_checkpoint_api *api) {
+    char *layout = join(old->folder, "layout.json");
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint = NULL;
     sft_catalog *whole = NULL;
@@ -118,75 +126,163 @@ static bool proven(const cli_old_ranks *old, const cli_batch *b) {
     bool all = false;
 
     SFT_INIT(&o);
-    if (b->api->checkpoint_open(&checkpoint, b->folder, &o, NULL) == SFT_OK) {
-        const sft_rank_part *parts = b->api->checkpoint_ranks(checkpoint, &count);
-        all = b->api->checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
-              cli_sys_same_file(b->api->checkpoint_layout_path(checkpoint), layout) &&
-              b->api->checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
+    if (api->checkpoint_open(&checkpoint, old->folder, &o, NULL) == SFT_OK) {
+        const sft_rank_part *parts = api->checkpoint_ranks(checkpoint, &count);
+        all = api->checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
+              cli_sys_same_file(api->checkpoint_layout_path(checkpoint), layout) &&
+              api->checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
         sft_catalog_close(whole);
         for (size_t i = 0; i < old->count; i++) {
-            all = all && belongs(b, old->files[i], parts, count);
+            all = all && belongs(old, old->files[i], parts, count);
         }
-        b->api->checkpoint_close(checkpoint);
+        api->checkpoint_close(checkpoint);
     }
     free(layout);
     return all;
 }
 
-bool cli_old_ranks_find(cli_old_ranks *old, cli_batch *b) {
+/* ---------------------------------------------------------------- the journal */
+
+static const char journal[] = ".layout.json.sft-older"; /* a name in each line */
+
+/* A run that was killed has named all of them. */
+static bool is_named(const cli_old_ranks *old) {
+    enum { MOST = 16 << 20 };
+    char *path = join(old->folder, journal);
+    sft_source *source;
+    bool all = false;
+
+    if (!cli_sys_is_link(path) &&
+        sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
+        const size_t size = sft_source_size(source) < MOST ? (size_t)sft_source_size(source) : 0;
+        char *text = cli_alloc(size + 2, 1);
+        text[0] = '\n';
+        all = size > 0 && sft_source_read(source, 0, text + 1, size, NULL) == SFT_OK;
+        for (size_t i = 0; i < old->count && all; i++) {
+            char *line = cli_alloc(strlen(old->files[i]) + 3, 1);
+            (void)snprintf(line, strlen(old->files[i]) + 3, "\n%s\n", old->files[i]);
+            all = strstr(text, line) != NULL && is_here(old, old->files[i]);
+            free(line);
+        }
+        free(text);
+        sft_source_close(source);
+    }
+    free(path);
+    return all;
+}
+
+bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
+    cli_sys_file file;
+    char why[160];
+
+    if (old->count == 0 || old->journal || c->out.mute) {
+        return true;
+    }
+    char *path = join(old->folder, journal);
+    int error = cli_sys_create(&file, path);
+    for (size_t i = 0; i < old->count && error == 0; i++) {
+        error = cli_sys_write(file.fd, old->files[i], strlen(old->files[i]));
+        error = error == 0 ? cli_sys_write(file.fd, "\n", 1) : error;
+    }
+    error = error == 0 ? cli_sys_commit(&file, true) : error;
+    old->journal = error == 0;
+    if (error != 0) {
+        sft_error err;
+        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+                            cli_sys_text(error, why, sizeof why));
+        cli_fail_plainly(c, path, &err);
+    }
+    free(path);
+    return error == 0;
+}
+
+/* ---------------------------------------------------------------- refusing, removing */
+
+bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
+                        size_t count) {
+    const sft_checkpoint_api *api;
     sft_error err;
 
     memset(old, 0, sizeof *old);
-    if (cli_sys_kind(b->folder) != CLI_KIND_FOLDER) {
+    old->folder = folder;
+    if (cli_sys_kind(folder) != CLI_KIND_FOLDER) {
         return true;
     }
-    list_others(old, b);
-    if (old->count == 0 || (b->c->force && proven(old, b))) {
+    list_others(old, planned, count);
+    if (old->count == 0) { /* all of them went before the run was killed */
+        char *path = join(folder, journal);
+        old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
+        free(path);
         return true;
+    }
+    if (c->force) {
+        old->journal = is_named(old);
+        api = cli_ranks_api(NULL);
+        if (old->journal || (api != NULL && proven(old, api))) {
+            return true;
+        }
     }
     (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                        "%s%s%s of another model, and readers would take %s for this one's: %s",
-                        old->files[0], old->count > 1 ? " and others are" : " is", "",
+                        "%s%s of another model, and readers would take %s for this one's: %s",
+                        old->files[0], old->count > 1 ? " and others are" : " is",
                         old->count > 1 ? "them" : "it",
-                        b->c->force ? "nothing proves that they may be removed"
-                                    : "--force removes an older model that its layout.json proves");
-    cli_fail_plainly(b->c, b->target, &err);
+                        c->force ? "nothing proves that they may be removed"
+                                 : "--force removes an older model that its layout.json proves");
+    cli_fail_plainly(c, folder, &err);
     return false;
 }
 
-void cli_old_ranks_remove(const cli_old_ranks *old, cli *c) {
-    const char *target = cli_text(c, "output");
+static void remove_one(cli *c, const char *path) {
+    char *beside = cli_alloc(strlen(path) + sizeof ".digests.json", 1);
 
-    for (size_t i = 0; i < old->count; i++) {
-        char *path = join(target, old->files[i]);
-        char *beside = cli_alloc(strlen(path) + sizeof ".digests.json", 1);
-        (void)snprintf(beside, strlen(path) + sizeof ".digests.json", "%s.digests.json", path);
-        if (remove(path) != 0) {
-            cli_warn(c, path, "is of the older model, and cannot be removed");
-            cli_answer(c, CLI_SYSTEM);
-        }
-        (void)remove(beside);
-        *strrchr(path, '/') = '\0';
-        cli_sys_remove_folder(path);
-        free(beside);
-        free(path);
+    (void)snprintf(beside, strlen(path) + sizeof ".digests.json", "%s.digests.json", path);
+    if (remove(path) != 0) {
+        cli_warn(c, path, "is of the older model, and cannot be removed");
+        cli_answer(c, CLI_SYSTEM);
     }
-    if (old->count > 0) {
-        char *record = join(target, "dedupe.json"); /* spoke of the older model's files */
-        (void)remove(record);
-        free(record);
-        cli_note(c, target, "%llu %s of the older model removed", (unsigned long long)old->count,
-                 old->count == 1 ? "file" : "files");
-    }
+    (void)remove(beside);
+    free(beside);
 }
 
-void cli_old_ranks_reset(cli_old_ranks *old) {
+static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
+    static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
+
+    for (size_t i = 0; i < old->count; i++) {
+        char *path = join(old->folder, old->files[i]);
+        remove_one(c, path);
+        *strrchr(path, '/') = '\0';
+        cli_sys_remove_folder(path);
+        free(path);
+    }
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        if (!is_in(planned, count, records[i])) {
+            char *path = join(old->folder, records[i]);
+            (void)remove(path);
+            free(path);
+        }
+    }
+    cli_note(c, old->folder, "%llu %s of the older model removed", (unsigned long long)old->count,
+             old->count == 1 ? "file" : "files");
+}
+
+void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
+                       size_t count) {
+    char *layout = old->folder != NULL ? join(old->folder, "layout.json") : NULL;
+
+    if (done && old->count > 0 && c->force && !c->out.mute) {
+        remove_all(old, c, planned, count);
+    }
+    if (old->journal && (done || cli_sys_kind(layout) == CLI_KIND_FILE)) {
+        char *path = join(old->folder, journal);
+        (void)remove(path);
+        free(path);
+    }
     for (size_t i = 0; i < old->count; i++) {
         free(old->files[i]);
     }
     free(old->files);
-    old->files = NULL;
-    old->count = 0;
+    free(layout);
+    memset(old, 0, sizeof *old);
 }
 
 /* ---------------------------------------------------------------- read again */

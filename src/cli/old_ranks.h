@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/old_ranks.h - a directory of ranks that reshard writes into: what lies there of an older
- * model, and does what was written open again. Read batch.h first.
+ * cli/old_ranks.h - a directory that a model is written into, in which files of ranks lie: whose they are;
+ * and does what was written open again. For older.c, and reshard. Read batch.h first.
  */
 #ifndef SFT_CLI_OLD_RANKS_H
 #define SFT_CLI_OLD_RANKS_H
@@ -9,19 +9,24 @@
 #include "batch.h"
 
 typedef struct cli_old_ranks {
-    char **files; /* of the older model, that the new one does not replace */
+    const char *folder;
+    char **files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
     size_t count;
+    bool journal; /* it says so in .layout.json.sft-older */
 } cli_old_ranks;
 
-/* After the batch's files are known. Weights in the target's rank_N that are none of them are of
- * another model, which readers would take for this one: refused, unless they are proven to be the
- * older model whose layout.json is replaced (it opens as a whole) and --force is given. False:
- * reported. */
-bool cli_old_ranks_find(cli_old_ranks *old, cli_batch *b);
-/* After the batch is published: removes them, with their recorded digests and directories that are
- * empty then. */
-void cli_old_ranks_remove(const cli_old_ranks *old, cli *c);
-void cli_old_ranks_reset(cli_old_ranks *old);
+/* Weights in rank_N of the directory that are none of the planned files are of another model, which
+ * readers would take for this one: refused, unless they are proven to be the older model whose layout.json
+ * lies there (it opens as a whole), or a journal of a run that was killed names them, and --force is given.
+ * False: reported. */
+bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
+                        size_t count);
+/* Before anything is replaced: writes the journal. False: reported. */
+bool cli_old_ranks_begin(cli_old_ranks *old, cli *c);
+/* done: the new model is in place: removes them, with their recorded digests, directories that are empty
+ * then, and what else is not planned of the older model's (layout.json, dedupe.json). The journal last. */
+void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
+                       size_t count);
 
 /* Opens what was written, and compares names, types and shapes with the whole that it was made of.
  * Reports what differs. */

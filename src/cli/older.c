@@ -296,6 +296,17 @@ static void watch_planned(const cli_older *o) {
     }
 }
 
+/* Who opens the directory sees files of ranks first. One file of it is its business only under the name
+ * that readers of directories look for, and not if it is made of these ranks. */
+static bool reads_ranks(const cli_older *o) {
+    bool source = false;
+
+    for (size_t i = 0; i < o->c->operand_count; i++) {
+        source = source || cli_sys_same_file(o->folder, o->c->operands[i]);
+    }
+    return o->whole || (!source && (is_planned(o, "model" WEIGHTS) || is_planned(o, "model" INDEX)));
+}
+
 bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
                     size_t count, bool whole) {
     listing l = {NULL, 0};
@@ -309,10 +320,18 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     o->planned = planned;
     o->planned_count = count;
     o->whole = whole;
-    if (cli_sys_kind(folder) != CLI_KIND_FOLDER || cli_sys_list(folder, on_entry, &l) != 0) {
+    if (cli_sys_kind(folder) != CLI_KIND_FOLDER) {
         return true;
     }
     watch_planned(o);
+    const int before = c->status;
+    if (reads_ranks(o) && !cli_old_ranks_find(&o->ranks, c, folder, planned, count)) {
+        c->status = before > CLI_NO ? before : CLI_NO;
+        return false;
+    }
+    if (cli_sys_list(folder, on_entry, &l) != 0) {
+        return true;
+    }
     take_indexes(o, &l, &first, &unproven);
     take_weights(o, &l, &first, &unproven);
     if (first != NULL && (!c->force || unproven != NULL)) {
@@ -325,17 +344,26 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     return good;
 }
 
-bool cli_older_none(const char *folder) {
+static void on_any(void *ctx, const char *name, bool is_folder) {
     listing l = {NULL, 0};
 
-    if (cli_sys_kind(folder) == CLI_KIND_FOLDER) {
-        (void)cli_sys_list(folder, on_entry, &l);
+    on_entry(&l, name, is_folder);
+    if (l.count > 0 || (is_folder && strncmp(name, "rank_", 5) == 0)) {
+        *(bool *)ctx = false;
     }
     for (size_t i = 0; i < l.count; i++) {
         free(l.names[i]);
     }
     free(l.names);
-    return l.count == 0;
+}
+
+bool cli_older_none(const char *folder) {
+    bool none = true;
+
+    if (cli_sys_kind(folder) == CLI_KIND_FOLDER) {
+        (void)cli_sys_list(folder, on_any, &none);
+    }
+    return none;
 }
 
 bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) {
@@ -441,6 +469,9 @@ static void remove_digests(const cli_older *o, const char *name) {
 bool cli_older_begin(cli_older *o) {
     const char *index = old_index(o);
 
+    if (!cli_old_ranks_begin(&o->ranks, o->c)) {
+        return false;
+    }
     if (!o->c->force || o->c->out.mute || (o->count == 0 && !o->collides)) {
         return true;
     }
@@ -474,6 +505,7 @@ void cli_older_end(cli_older *o, bool done) {
     if (o->journal != NULL && (done || (path != NULL && cli_sys_kind(path) == CLI_KIND_FILE))) {
         remove_file(o, o->journal);
     }
+    cli_old_ranks_end(&o->ranks, o->c, done, o->planned, o->planned_count);
     for (size_t i = 0; i < o->count; i++) {
         free(o->files[i]);
     }

@@ -8,6 +8,7 @@
 #define SFT_CLI_OLDER_H
 
 #include "cmd.h"
+#include "old_ranks.h"
 
 typedef struct cli_older {
     cli *c;
@@ -16,6 +17,7 @@ typedef struct cli_older {
     size_t planned_count;
     bool whole;   /* the output is the directory, which readers read as one model; else one file of
                      many */
+    cli_old_ranks ranks; /* of the older model */
     char **files; /* of the older model, not planned: to be removed. Indexes first */
     size_t count;
     char *owned_folder;

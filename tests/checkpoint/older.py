@@ -212,6 +212,97 @@ def unproven(base, source):
     shutil.rmtree(folder)
 
 
+def make_ranks(folder, tensors, count, plan):
+    """A checkpoint of ranks: each tensor cut along its only dimension, with a layout.json that the tool writes."""
+    source = os.path.join(os.path.dirname(plan), "ranks-source.safetensors")
+    put(source, weights(tensors))
+    p = run(["reshard", source, "--target-layout", plan, "-r", str(count), "-o", folder])
+    check(p.returncode == 0, "reshard:", p.stderr)
+
+
+def read_ranks(folder):
+    """None: no layout. A string: a rank too many or too few for it."""
+    if not os.path.exists(os.path.join(folder, "layout.json")):
+        return None
+    with open(os.path.join(folder, "layout.json")) as f:
+        text = f.read()
+    found = sorted(n for n in os.listdir(folder) if n.startswith("rank_"))
+    parts = [read_weights(os.path.join(folder, n, "model.safetensors")) for n in found]
+    if found != ["rank_%d" % i for i in range(len(found))] or '%d' % len(found) not in text:
+        return "half: " + repr(found)
+    return {k: b"".join(p[k] for p in parts) for k in parts[0]}
+
+
+def ranks(base, source):
+    """Directories of ranks in the way: refused, replaced if layout.json proves them, and never on the word of a stranger."""
+    plan, folder = os.path.join(base, "plan.json"), os.path.join(base, "d")
+    put(plan, '{"t*": "colwise"}')
+    shards(os.path.join(base, "served"), NEW, 3)
+    server, url = serve(base)
+    every = commands(source, folder) + [
+        ("unified", ["join", "--unified", source, "-o", folder], True), ("reshard", ["reshard", source, "--target-layout", plan,
+                                                                          "-r", "2", "-o", folder], True),
+        ("fetch", ["fetch", url + "/served/model.safetensors.index.json", "-o", folder], True)]
+    for name, args, _ in every:
+        for kind in ("whole", "no layout", "stranger"):
+            make_ranks(folder, OLD, 4, plan)
+            if kind == "no layout":
+                os.remove(os.path.join(folder, "layout.json"))
+            elif kind == "stranger":
+                put(os.path.join(folder, "rank_7", "other.safetensors"), weights({"z": b"1"}))
+            notes = "rank_0/notes.txt" if name == "reshard" else "notes.txt"
+            put(os.path.join(folder, notes), "mine")
+            before = snapshot(folder)
+            p = run(args)
+            check(p.returncode == 1 and "rank_" in p.stderr and snapshot(folder) == before, name, kind, "ranks, without -f:",
+                  p.returncode, p.stderr)
+            p = run(args + ["-f"])
+            if kind != "whole":
+                check(p.returncode == 1 and snapshot(folder) == before, name, kind, "ranks, with -f:", p.returncode, p.stderr)
+            else:
+                check(p.returncode == 0, name, "ranks, with -f:", p.returncode, p.stderr)
+                left = [n for n in snapshot(folder) if n.startswith("rank_") and n not in (
+                    notes, "rank_0/model.safetensors", "rank_1/model.safetensors")]
+                check(not left and notes in snapshot(folder), name, "ranks, left:", left)
+                read = read_ranks(folder) if name == "reshard" else read_directory(folder)
+                check(name == "unified" or read == NEW, name, "ranks, reads", str(read)[:200])
+                check(run(["ls", folder]).returncode == 0, name, "ranks: ls", run(["ls", folder]).stderr)
+            shutil.rmtree(folder)
+    server.shutdown()
+
+
+def rank_kills(base, count):
+    """reshard -f to fewer ranks, killed: old, new, or refused with a sentence that names the journal; the same command finishes."""
+    rng = random.Random(11)
+    plan, folder = os.path.join(base, "plan.json"), os.path.join(base, "k")
+    old = {"t%d" % i: bytes([i]) * 120000 for i in range(8)}
+    new = {"t%d" % i: bytes([100 + i]) * 120000 for i in range(8)}
+    make_ranks(os.path.join(base, "four"), old, 4, plan)
+    source = os.path.join(base, "big.safetensors")
+    put(source, weights(new))
+    args = ["reshard", source, "--target-layout", plan, "-r", "2", "-o", folder, "-f"]
+    seen = {}
+    for _ in range(count):
+        shutil.copytree(os.path.join(base, "four"), folder)
+        p = subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.random() * 0.05)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        found = read_ranks(folder)
+        q = run(["ls", folder])
+        state = "old" if found == old else "new" if found == new else "refused" if q.returncode in (1, 3) else "WRONG"
+        seen[state] = seen.get(state, 0) + 1
+        check(state != "WRONG", "reshard killed:", str(found)[:200])
+        check(state == "refused" or q.returncode == 0, "reshard killed:", state, q.returncode, q.stderr)
+        left = [n for n in os.listdir(folder) if n.startswith(".") and ".tmp" not in n]
+        check(all(n in q.stderr for n in left), "not named:", left, q.stderr)
+        p = run(args)
+        check(p.returncode == 0 and read_ranks(folder) == new, "reshard again", state, p.returncode, p.stderr)
+        check(not [n for n in os.listdir(folder) if n.startswith(".") and ".tmp" not in n], "reshard again: left", os.listdir(folder))
+        shutil.rmtree(folder)
+    print("reshard killed:", seen)
+
+
 def new_directory(base, source):
     """A directory appears with its files, or not at all."""
     folder = os.path.join(base, "fresh")
@@ -268,6 +359,9 @@ def kill_many(base, count, url):
         half = not index and any(n.endswith(".index.json.sft-half") for n in os.listdir(folder))
         state = "half" if half else "old" if found == old else "new" if found == new else "WRONG"
         q = run(["ls", folder])
+        for n in os.listdir(folder):
+            if n.startswith(".") and n.endswith((".sft-half", ".sft-older", ".sft-part")):
+                check(n in q.stderr, "not named:", n, q.stderr)
         if state == "half": # what lies there is half of a model: never read as a whole one
             check(q.returncode == 3 and "half" in q.stderr, "half of it is read:", name, kind, q.returncode, q.stdout, q.stderr)
         else:
@@ -295,7 +389,9 @@ def main():
         table(base, source)
         unproven(base, source)
         new_directory(base, source)
+        ranks(base, source)
         kills(base, args.kills)
+        rank_kills(base, args.kills)
     print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
     return 1 if FAULTS else 0
 

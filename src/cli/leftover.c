@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/leftover.c - see leftover.h.
+ */
+#include "leftover.h"
+#include "sys.h"
+#include "url.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct telling {
+    cli *c;
+    const char *operand;
+    size_t told;
+} telling;
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t len = strlen(text);
+    const size_t n = strlen(end);
+    return len >= n && memcmp(text + len - n, end, n) == 0;
+}
+
+static void tell(telling *t, const char *name) {
+    char text[300];
+
+    if (t->told++ < 8) { /* of more, the first ones do */
+        (void)sft_escape(text, sizeof text, name, strlen(name));
+        cli_warn(t->c, t->operand,
+                 "%.280s is there: a run that writes here was killed, or is still at it; the same "
+                 "command again finishes",
+                 text);
+    }
+}
+
+static void on_entry(void *ctx, const char *name, bool is_folder) {
+    if (name[0] == '.' &&
+        (is_folder ? ends_with(name, ".sft-part")
+                   : ends_with(name, ".sft-half") || ends_with(name, ".sft-older") ||
+                         ends_with(name, ".part.journal"))) {
+        tell(ctx, name);
+    }
+}
+
+/* The staging directory of what `path` names: beside it, .NAME.sft-part. */
+static void tell_beside(telling *t, const char *path) {
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    size_t base = len;
+    while (base > 0 && path[base - 1] != '/') {
+        base--;
+    }
+    const size_t room = len + sizeof "..sft-part" + 1;
+    char *staging = cli_alloc(room, 1);
+    (void)snprintf(staging, room, "%.*s.%.*s.sft-part", (int)base, path, (int)(len - base),
+                   path + base);
+    if (len > base && path[base] != '.' && cli_sys_kind(staging) == CLI_KIND_FOLDER) {
+        tell(t, staging + base);
+    }
+    free(staging);
+}
+
+static void tell_in(telling *t, const char *folder) {
+    (void)cli_sys_list(folder, on_entry, t);
+}
+
+void cli_leftover_tell(cli *c) {
+    for (size_t i = 0; i < c->operand_count && !c->quiet; i++) {
+        const char *path = c->operands[i];
+        telling t = {c, path, 0};
+        if (cli_is_url(path) || strcmp(path, "-") == 0) {
+            continue;
+        }
+        if (cli_sys_kind(path) == CLI_KIND_FOLDER) {
+            tell_in(&t, path);
+        } else if (ends_with(path, ".index.json")) { /* whether it is there or not */
+            const char *slash = strrchr(path, '/');
+            const size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+            char *folder = cli_alloc(len + 2, 1);
+            memcpy(folder, len > 0 ? path : ".", len > 0 ? len : 1);
+            tell_in(&t, folder);
+            free(folder);
+        }
+        tell_beside(&t, path);
+    }
+}
