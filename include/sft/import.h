@@ -203,7 +203,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_s
 typedef struct sft_import_item {
     const sft_catalog *catalog;
     const sft_tensor *tensor;
-    const char *name; /* in the output; a changed one must live until the conversion ends */
+    const char *name; /* its name, or another name of it that the input has; changed by `choose`, it must
+                         live until the conversion ends */
     size_t name_len;
     const sft_dtype *dtype; /* in the output */
     uint64_t nbytes;        /* in the output; filled in after choose */
@@ -216,6 +217,7 @@ typedef struct sft_import_item {
 #define SFT_CONVERT_PLAN 2u    /* call `planned` for every tensor, and do nothing */
 #define SFT_CONVERT_REPLACE 4u /* files that exist are replaced; else SFT_E_EXISTS */
 #define SFT_CONVERT_NO_METADATA 8u /* neither "format" nor aliases are recorded */
+#define SFT_CONVERT_KEEP_NAMES 32u /* other names of tensors, and parts that these show, become tensors */
 /* Tensors whose elements lie in another order are read from the mapping of their file: about twice as
  * fast, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error).
  * Pages of the file stay mapped while such a tensor is converted: they are the system's cache, and no part
@@ -227,7 +229,9 @@ typedef struct sft_import_convert_options {
     const sft_import_options *read;  /* NULL: defaults */
     const sft_write_options *write;  /* NULL: defaults. allocator, pool and control are used throughout;
                                         order: reference unless DECLARED; flags and order_list are ignored */
-    /* Called for every tensor of every input before anything is written; may be NULL. */
+    /* Called for every name of every tensor of every input before anything is written: the tensor's own,
+     * then its other names (sft_catalog_alias_at). The first that is taken is the tensor's in the output;
+     * all that are taken must agree about the type. May be NULL. */
     sft_status (*choose)(void *ctx, sft_import_item *item, sft_error *err);
     /* Called for every tensor of the output, in the order of its file; may be NULL. */
     void (*planned)(void *ctx, const sft_import_item *item);
@@ -254,6 +258,28 @@ typedef struct sft_import_converted {
     uint64_t files;
     uint64_t verified; /* tensors compared */
 } sft_import_converted;
+
+/* ---------------------------------------------------------------- metadata about tensors */
+
+typedef enum sft_import_named {
+    SFT_IMPORT_NAME_HERE = 0,   /* the tensor is in the output, *now is its name there */
+    SFT_IMPORT_NAME_GONE = 1,   /* it is not, or is something else */
+    SFT_IMPORT_NAME_UNKNOWN = 2 /* no tensor has the name */
+} sft_import_named;
+/* What becomes of a tensor of the input by its name. */
+typedef sft_import_named (*sft_import_namer)(void *ctx, const char *name, size_t len, const char **now,
+                                             size_t *now_len);
+
+/* Does the entry describe tensors by their names (gguf.tensors, onnx:NAME, tflite:NAME, flax:NAME,
+ * arrow.dim_names:NAME)? */
+SFT_API int sft_import_describes(const sft_metadata_entry *entry);
+/* The entry for tensors under their names in an output; out->key NULL: it describes none of them.
+ * memory: what `out` points into beside `entry`, of memory_size bytes of the allocator's (NULL: none). */
+SFT_API SFT_MUST_CHECK sft_status sft_import_describe(sft_metadata_entry *out, char **memory,
+                                                      size_t *memory_size,
+                                                      const sft_metadata_entry *entry,
+                                                      sft_import_namer namer, void *ctx,
+                                                      const sft_allocator *allocator, sft_error *err);
 
 /* Converts files of any known format into safetensors: one file, or with max_shard_bytes shards with an
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
@@ -341,6 +367,9 @@ typedef struct sft_import_api {
                               sft_import_converted *, sft_error *);
     sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *, sft_error *);
     sft_status (*locate)(char *, size_t, const char *, sft_error *);
+    int (*describes)(const sft_metadata_entry *);
+    sft_status (*describe)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
+                           sft_import_namer, void *, const sft_allocator *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

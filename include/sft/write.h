@@ -15,6 +15,7 @@
 #ifndef SFT_WRITE_H
 #define SFT_WRITE_H
 
+#include <sft/catalog.h>
 #include <sft/dtype.h>
 
 #ifdef __cplusplus
@@ -135,6 +136,20 @@ SFT_API SFT_MUST_CHECK sft_status sft_writer_metadata(sft_writer *writer, const 
 /* The value of a key that was given, or that sft_writer_carry_digests gave; NULL: there is none. A borrow. */
 SFT_API const char *sft_writer_metadata_find(const sft_writer *writer, const char *key, size_t key_len,
                                              size_t *value_len);
+/* Another name of a tensor of the file. */
+typedef struct sft_writer_name {
+    const char *name;
+    size_t name_len;
+    const char *of; /* the tensor's name in the file */
+    size_t of_len;
+    const sft_dtype *dtype;  /* its type there */
+    const sft_tensor *whole; /* the tensor that it is made of, of any catalog */
+    const sft_tensor *shows; /* the part of `whole`, as it lies there, that the name shows; NULL: all */
+} sft_writer_name;
+/* Records other names, which sft_catalog_find knows: "name": "of" in the metadata, and in sft.aliases
+ * (docs/tree.md) what shows a part, or whose name is an entry already. Call it behind all entries, once. */
+SFT_API SFT_MUST_CHECK sft_status sft_writer_names(sft_writer *writer, const sft_writer_name *names,
+                                                   size_t count, sft_error *err);
 /* index: 0, 1, 2 ... in the order of declaration; may be NULL. name and shape are copied. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_declare(sft_writer *writer, const char *name,
                                                      size_t name_len, const sft_dtype *dtype,

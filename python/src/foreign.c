@@ -217,7 +217,7 @@ static sft_status choose(void *ctx, sft_import_item *item, sft_error *err)
 
     PyEval_RestoreThread(k->watch.thread);
     shape = core_shape_tuple(t->shape, t->rank);
-    name = core_name(t);
+    name = PyUnicode_FromStringAndSize(item->name, (Py_ssize_t)item->name_len);
     if (shape != NULL && name != NULL) {
         answer = PyObject_CallFunction(k->choose, "OsOi", name, t->dtype->name, shape,
                                        (int)(t->dtype->kind == SFT_KIND_FLOAT));
@@ -381,12 +381,14 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
     sft_import_report *lost = NULL;
     sft_catalog *catalog;
     sft_source *source = NULL;
+    sft_import_options how = *read;
     sft_status status;
 
+    how.flags |= (w->flags & SFT_CONVERT_VERIFY) != 0 ? SFT_IMPORT_CHECKSUMS : 0;
     status = open_url(k, w->inputs[0], &source, err);
     if (status == SFT_OK) {
-        status = source != NULL ? api->open_source(&catalog, source, read, report, err)
-                                : api->open(&catalog, w->inputs[0], read, report, err);
+        status = source != NULL ? api->open_source(&catalog, source, &how, report, err)
+                                : api->open(&catalog, w->inputs[0], &how, report, err);
     }
     if (status != SFT_OK) {
         return status;

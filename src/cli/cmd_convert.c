@@ -26,6 +26,12 @@ typedef struct cast_rule {
     const sft_dtype *dtype;
 } cast_rule;
 
+/* An option with patterns, and which of them have matched anything. */
+typedef struct used_patterns {
+    const char *option;
+    bool *used;
+} used_patterns;
+
 typedef struct converting {
     cli *c;
     const sft_import_api *api;
@@ -40,6 +46,10 @@ typedef struct converting {
     char **names; /* renamed ones, owned */
     size_t name_count;
     size_t name_room;
+    used_patterns selects;
+    used_patterns drops;
+    used_patterns renamed;
+    used_patterns casted;
     cli_table table;
     cli_json json;
     bool plan;
@@ -53,6 +63,11 @@ static size_t list_length(const cli *c, const char *option) {
         n++;
     }
     return n;
+}
+
+static used_patterns patterns_of(const cli *c, const char *option) {
+    const used_patterns p = {option, cli_alloc(list_length(c, option) + 1, sizeof *p.used)};
+    return p;
 }
 
 static bool parse_renames(converting *k) {
@@ -172,35 +187,59 @@ static void keep_name(converting *k, char *name) {
 
 /* ---------------------------------------------------------------- choosing */
 
-static bool any_matches(const cli *c, const char *option, const sft_tensor *t) {
+/* Does one of the option's patterns match? All that do are noted as used. */
+static bool any_matches(converting *k, used_patterns *of, const char *name, size_t len) {
     const char *pattern;
-    for (size_t i = 0; (pattern = cli_list(c, option, i)) != NULL; i++) {
-        if (cli_match(pattern, t->name, t->name_len)) {
-            return true;
+    bool found = false;
+
+    for (size_t i = 0; (pattern = cli_list(k->c, of->option, i)) != NULL; i++) {
+        if (cli_match(pattern, name, len)) {
+            of->used[i] = true;
+            found = true;
         }
     }
-    return false;
+    return found;
 }
 
+/* Of all that conversions of the same inputs asked for: none is told twice. */
+static void warn_unused(converting *k) {
+    used_patterns *const all[] = {&k->selects, &k->drops, &k->renamed, &k->casted};
+    const char *pattern;
+
+    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
+        for (size_t i = 0; (pattern = cli_list(k->c, all[n]->option, i)) != NULL; i++) {
+            if (!all[n]->used[i]) {
+                cli_warn(k->c, k->c->operand_count == 1 ? k->c->operands[0] : NULL,
+                         "--%s \"%s\" matches no tensor", all[n]->option, pattern);
+            }
+        }
+    }
+}
+
+/* Every name of a tensor is asked for: its own, and those that it has beside it. */
 static sft_status choose(void *ctx, sft_import_item *item, sft_error *err) {
     converting *k = ctx;
-    const sft_tensor *t = item->tensor;
+    const char *name = item->name;
+    const size_t len = item->name_len;
 
     (void)err;
-    item->take = (cli_list(k->c, "select", 0) == NULL || any_matches(k->c, "select", t)) &&
-                 !any_matches(k->c, "drop", t);
+    const bool wanted = cli_list(k->c, "select", 0) == NULL ||
+                        any_matches(k, &k->selects, name, len);
+    item->take = !any_matches(k, &k->drops, name, len) && wanted;
     for (size_t i = 0; i < k->rename_count && item->take != 0; i++) {
-        char *name;
-        if (cli_rename_apply(&k->renames[i], t->name, t->name_len, &name, &item->name_len)) {
-            keep_name(k, name);
-            item->name = name;
+        char *now;
+        if (cli_rename_apply(&k->renames[i], name, len, &now, &item->name_len)) {
+            k->renamed.used[i] = true;
+            keep_name(k, now);
+            item->name = now;
             break;
         }
     }
-    for (size_t i = 0; i < k->cast_count; i++) {
+    for (size_t i = 0; i < k->cast_count && item->take != 0; i++) {
         const cast_rule *r = &k->casts[i];
-        if (r->pattern != NULL ? cli_match(r->pattern, t->name, t->name_len)
-                               : t->dtype->kind == SFT_KIND_FLOAT) {
+        if (r->pattern != NULL ? cli_match(r->pattern, name, len)
+                               : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
+            k->casted.used[i] = true;
             item->dtype = r->dtype;
         }
     }
@@ -344,6 +383,12 @@ static sft_status outcome(sft_status status, sft_error *err) {
                                "the input was cut short while it was read, or its disk failed");
 }
 
+/* --dedup keep, of other names that a file records, too. */
+static uint32_t keep_names(const cli *c) {
+    const char *dedup = cli_text(c, "dedup");
+    return dedup != NULL && strcmp(dedup, "keep") == 0 ? SFT_CONVERT_KEEP_NAMES : 0;
+}
+
 /* For an older model that lies where the output goes. How many files there will be is asked only where it
  * matters. False: reported. */
 static bool make_way(converting *k, const sft_import_convert_options *options, const char *output,
@@ -394,7 +439,7 @@ static void convert(converting *k) {
     o.metadata_count = k->metadata_count;
     o.max_shard_bytes = cli_number(c, "max-shard-size", 0);
     o.flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
-              (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) |
+              (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) | keep_names(c) |
               (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
     cli_older older = {.c = c};
     if (!k->plan && !make_way(k, &o, output, &older)) {
@@ -415,6 +460,7 @@ static void convert(converting *k) {
     cli_older_end(&older, status == SFT_OK);
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
+        warn_unused(k);
         cli_lost_keep(c, k->api, report);
         if (c->json) {
             json_end(k, &result);
@@ -485,7 +531,7 @@ static void export_options(converting *k, sft_export_options *o) {
     o->piece_bytes = cli_number(c, "piece-size", 0);
     o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
     o->flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
-               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) |
+               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) | keep_names(c) |
                (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
 }
 
@@ -519,6 +565,7 @@ static void export_into(converting *k, uint32_t format) {
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[0], k->api, report);
+        warn_unused(k);
         cli_lost_keep(c, k->api, report);
     }
     if (status == SFT_OK && c->json) {
@@ -565,6 +612,10 @@ static void run(cli *c) {
     sft_error err;
     bool made;
 
+    k.selects = patterns_of(c, "select");
+    k.drops = patterns_of(c, "drop");
+    k.renamed = patterns_of(c, "rename");
+    k.casted = patterns_of(c, "cast");
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
     k.api = cli_wing_get(CLI_WING_IMPORT, &err);
     const char *output = cli_text(c, "output");
@@ -597,6 +648,10 @@ static void run(cli *c) {
     for (size_t i = 0; i < k.name_count; i++) {
         free(k.names[i]);
     }
+    free(k.selects.used);
+    free(k.drops.used);
+    free(k.renamed.used);
+    free(k.casted.used);
     free(k.renames);
     free(k.casts);
     free(k.metadata);

@@ -280,6 +280,9 @@ static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_erro
         const cli_pair *p = &copy->pairs[i];
         status = sft_writer_metadata(writer, p->key, p->key_len, p->value, p->value_len, err);
     }
+    if (status == SFT_OK) {
+        status = cli_copy_write_names(copy, writer, err);
+    }
     for (size_t i = 0; status == SFT_OK && i < copy->count; i++) {
         const cli_item *item = &copy->items[i];
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
@@ -343,11 +346,11 @@ static void print_plan(const cli_copy *copy) {
         cli_table_cell(&table, "%s", cli_size(size, item->nbytes, c->units));
         if (item->dtype->id != t->dtype->id) {
             char from[600];
-            const size_t n = sft_escape(from, 512, t->name, t->name_len);
+            const size_t n = sft_escape(from, 512, item->from, item->from_len);
             memcpy(from + n, " as ", 5);
             cli_table_cell(&table, "%s%s", from, t->dtype->name);
         } else {
-            cli_table_text(&table, t->name, t->name_len);
+            cli_table_text(&table, item->from, item->from_len);
         }
         offset += item->nbytes;
     }
@@ -381,7 +384,7 @@ static void json_tensors(const cli_copy *copy, cli_json *j) {
         cli_json_u64(j, offset + item->nbytes);
         cli_json_close(j, ']');
         cli_json_key(j, "from_name");
-        cli_json_text(j, item->tensor->name, item->tensor->name_len);
+        cli_json_text(j, item->from, item->from_len);
         cli_json_key(j, "from_dtype");
         cli_json_string(j, item->tensor->dtype->name);
         cli_json_close(j, '}');
@@ -403,6 +406,8 @@ static void print_json(const cli_copy *copy, bool planned, uint64_t file_bytes) 
     cli_json_string(&j, copy->target);
     cli_json_key(&j, "tensors");
     cli_json_u64(&j, copy->count);
+    cli_json_key(&j, "aliases");
+    cli_json_u64(&j, copy->carry ? copy->other_count : 0);
     cli_json_key(&j, "data_bytes");
     cli_json_u64(&j, copy->data_bytes);
     cli_json_key(&j, "renamed");
@@ -565,8 +570,12 @@ const cli_command cli_cmd_cp = {
         "Casts are those of torch's Tensor.to(). Finite values that a narrower type cannot hold "
         "are "
         "counted in a warning.\n\n"
-        "--json writes schema, source, target, tensors, data_bytes, file_bytes, renamed, cast, "
-        "left_out, "
+        "Other names of tensors, which SRC records or shares storage by, go on with their tensors; "
+        "--select, "
+        "--drop and --rename see every name, and of a tensor whose own name is left out the next "
+        "becomes its name.\n\n"
+        "--json writes schema, source, target, tensors, aliases, data_bytes, file_bytes, renamed, "
+        "cast, left_out, left_out_parts, "
         "metadata_entries; with --plan instead of file_bytes plan: an array of name, dtype, shape, "
         "data_offsets, from_name, from_dtype.",
     .examples =

@@ -13,11 +13,15 @@
 typedef struct cli_item {
     const sft_tensor *tensor;
     const sft_dtype *dtype; /* in the copy */
-    const char *name;       /* in the copy */
+    const char *from;       /* the name in SRC that was chosen: the tensor's, or another name of it */
+    size_t from_len;
+    const char *name; /* in the copy */
     size_t name_len;
     char *renamed; /* owned; NULL: the old name */
     uint64_t nbytes;
-    size_t rank; /* of its name in --order FILE */
+    size_t rank;             /* of its name in --order FILE */
+    const sft_tensor *whole; /* of another name: the tensor that it is one of; else NULL */
+    bool part;               /* of another name: it shows something else than all of it */
 } cli_item;
 
 typedef struct cli_pair {
@@ -34,6 +38,8 @@ typedef struct cli_copy {
     const sft_catalog *catalog;
     cli_item *items; /* in the order of the copy */
     size_t count;
+    cli_item *others; /* other names of items, or of parts of them */
+    size_t other_count;
     uint64_t data_bytes;
     size_t renamed;
     size_t cast;
@@ -45,6 +51,8 @@ typedef struct cli_copy {
     uint32_t digests; /* SFT_DIGEST_* */
     bool casting;     /* in order, by a job that draws its own progress */
     char *order_text; /* the file of --order */
+    char **texts;     /* owned: metadata that were rewritten */
+    size_t text_count;
 } cli_copy;
 
 /* How values are found that a narrower type could not keep. */
@@ -64,6 +72,18 @@ bool cli_lost_possible(const sft_dtype *from, const sft_dtype *to);
 void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dtype *to);
 /* Of n elements, both sides little-endian; n: whole blocks. */
 uint64_t cli_lost_count(const cli_lost_rule *rule, const void *in, const void *out, size_t n);
+
+/* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the
+ * rest are others. What shows a part of a tensor that does not go on as it is becomes an item. */
+bool cli_copy_link(cli_copy *copy, cli_item *chosen, size_t count);
+/* Names of the catalog that are none of its tensors: appended to items of these. */
+size_t cli_copy_other_names(const cli_copy *copy, cli_item *items);
+/* Does the entry record another name, as `others` has it? */
+bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const char *value,
+                        size_t value_len);
+sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_error *err);
+/* The entry under the names that its tensors have in the copy: false, it is left out. */
+bool cli_copy_describe(cli_copy *copy, cli_pair *pair);
 
 /* Each fills a part of the copy. False: reported. */
 bool cli_copy_choose(cli_copy *copy);

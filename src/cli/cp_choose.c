@@ -27,10 +27,10 @@ static patterns patterns_of(const cli *c, const char *option) {
     return p;
 }
 
-static bool any_matches(const cli *c, patterns *p, const sft_tensor *t) {
+static bool any_matches(const cli *c, patterns *p, const cli_item *item) {
     bool found = false;
     for (size_t i = 0; i < p->count; i++) {
-        if (cli_match(cli_list(c, p->option, i), t->name, t->name_len)) {
+        if (cli_match(cli_list(c, p->option, i), item->from, item->from_len)) {
             p->used[i] = true;
             found = true;
         }
@@ -48,26 +48,38 @@ static void warn_unused(cli_copy *copy, patterns *p) {
     free(p->used);
 }
 
-static void select_tensors(cli_copy *copy) {
+/* Every name of every tensor: its own, then the others. */
+static size_t all_names(const cli_copy *copy, cli_item **items) {
     const size_t count = sft_catalog_count(copy->catalog);
-    patterns selected = patterns_of(copy->c, "select");
-    patterns dropped = patterns_of(copy->c, "drop");
 
-    copy->items = cli_alloc(count, sizeof *copy->items);
+    *items = cli_alloc(count + sft_catalog_alias_count(copy->catalog), sizeof **items);
     for (size_t i = 0; i < count; i++) {
         const sft_tensor *t = sft_catalog_at(copy->catalog, i);
-        const bool wanted = selected.count == 0 || any_matches(copy->c, &selected, t);
-        if (!any_matches(copy->c, &dropped, t) && wanted) {
-            copy->items[copy->count++] = (cli_item){.tensor = t,
-                                                    .dtype = t->dtype,
-                                                    .name = t->name,
-                                                    .name_len = t->name_len,
-                                                    .nbytes = t->nbytes};
+        (*items)[i] = (cli_item){.tensor = t,
+                                 .dtype = t->dtype,
+                                 .from = t->name,
+                                 .from_len = t->name_len,
+                                 .name = t->name,
+                                 .name_len = t->name_len,
+                                 .nbytes = t->nbytes};
+    }
+    return count + cli_copy_other_names(copy, *items + count);
+}
+
+static size_t select_names(cli_copy *copy, cli_item *items, size_t count) {
+    patterns selected = patterns_of(copy->c, "select");
+    patterns dropped = patterns_of(copy->c, "drop");
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const bool wanted = selected.count == 0 || any_matches(copy->c, &selected, &items[i]);
+        if (!any_matches(copy->c, &dropped, &items[i]) && wanted) {
+            items[kept++] = items[i];
         }
     }
-    copy->dropped = count - copy->count;
     warn_unused(copy, &selected);
     warn_unused(copy, &dropped);
+    return kept;
 }
 
 /* ---------------------------------------------------------------- rename */
@@ -78,16 +90,17 @@ static int by_name(const void *a, const void *b) {
     return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
 }
 
-/* Two tensors of one name: names both. */
+/* Two names of the copy that are one, of different bytes: names both. */
 static bool names_differ(cli_copy *copy) {
-    const cli_item **sorted = cli_alloc(copy->count, sizeof *sorted);
+    const size_t count = copy->count + copy->other_count;
+    const cli_item **sorted = cli_alloc(count, sizeof *sorted);
     bool good = true;
 
-    for (size_t i = 0; i < copy->count; i++) {
-        sorted[i] = &copy->items[i];
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = i < copy->count ? &copy->items[i] : &copy->others[i - copy->count];
     }
-    qsort(sorted, copy->count, sizeof *sorted, by_name);
-    for (size_t i = 1; i < copy->count && good; i++) {
+    qsort(sorted, count, sizeof *sorted, by_name);
+    for (size_t i = 1; i < count && good; i++) {
         const cli_item *a = sorted[i - 1];
         const cli_item *b = sorted[i];
         if (cli_compare_bytes(a->name, a->name_len, b->name, b->name_len) != 0) {
@@ -98,10 +111,10 @@ static bool names_differ(cli_copy *copy) {
         char second[256];
         char both[256];
         const bool in_order = a->tensor < b->tensor;
-        const sft_tensor *x = in_order ? a->tensor : b->tensor;
-        const sft_tensor *y = in_order ? b->tensor : a->tensor;
-        (void)sft_escape(first, 100, x->name, x->name_len);
-        (void)sft_escape(second, 100, y->name, y->name_len);
+        const cli_item *x = in_order ? a : b;
+        const cli_item *y = in_order ? b : a;
+        (void)sft_escape(first, 100, x->from, x->from_len);
+        (void)sft_escape(second, 100, y->from, y->from_len);
         (void)sft_escape(both, 100, a->name, a->name_len);
         (void)sft_error_set(&err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
                             "\"%s\" and \"%s\" would both be called \"%s\"", first, second, both);
@@ -112,23 +125,21 @@ static bool names_differ(cli_copy *copy) {
     return good;
 }
 
-static void rename_with(cli_copy *copy, cli_rename *rules, size_t count, bool *used) {
-    for (size_t i = 0; i < copy->count; i++) {
-        cli_item *item = &copy->items[i];
+static void rename_with(cli_item *items, size_t item_count, cli_rename *rules, size_t count,
+                        bool *used) {
+    for (size_t i = 0; i < item_count; i++) {
+        cli_item *item = &items[i];
         for (size_t k = 0; k < count && item->renamed == NULL; k++) { /* the first that fits */
-            if (cli_rename_apply(&rules[k], item->tensor->name, item->tensor->name_len,
-                                 &item->renamed, &item->name_len)) {
+            if (cli_rename_apply(&rules[k], item->from, item->from_len, &item->renamed,
+                                 &item->name_len)) {
                 item->name = item->renamed;
                 used[k] = true;
             }
         }
-        copy->renamed += item->renamed != NULL &&
-                         cli_compare_bytes(item->name, item->name_len, item->tensor->name,
-                                           item->tensor->name_len) != 0;
     }
 }
 
-static bool rename_tensors(cli_copy *copy) {
+static bool rename_names(cli_copy *copy, cli_item *items, size_t count) {
     patterns p = patterns_of(copy->c, "rename");
     cli_rename *rules = cli_alloc(p.count, sizeof *rules);
     const char *fault = NULL;
@@ -140,7 +151,7 @@ static bool rename_tensors(cli_copy *copy) {
         }
     }
     if (fault == NULL) {
-        rename_with(copy, rules, p.count, p.used);
+        rename_with(items, count, rules, p.count, p.used);
         warn_unused(copy, &p);
     } else {
         free(p.used);
@@ -149,7 +160,7 @@ static bool rename_tensors(cli_copy *copy) {
         cli_rename_reset(&rules[i]);
     }
     free(rules);
-    return fault == NULL && names_differ(copy);
+    return fault == NULL;
 }
 
 /* ---------------------------------------------------------------- cast */
@@ -170,7 +181,8 @@ static const sft_dtype *dtype_named(const char *name) {
 }
 
 /* DTYPE alone: every floating-point tensor. PATTERN=DTYPE: every tensor that it matches. */
-static bool apply_cast(cli_copy *copy, const char *text, bool *used) {
+static bool apply_cast(cli_copy *copy, cli_item *items, size_t count, const char *text,
+                       bool *used) {
     const char *equals = strrchr(text, '=');
     const sft_dtype *dtype = dtype_named(equals != NULL ? equals + 1 : text);
     char *pattern = NULL;
@@ -184,11 +196,10 @@ static bool apply_cast(cli_copy *copy, const char *text, bool *used) {
         pattern = cli_alloc((size_t)(equals - text) + 1, 1);
         memcpy(pattern, text, (size_t)(equals - text));
     }
-    for (size_t i = 0; i < copy->count; i++) {
-        cli_item *item = &copy->items[i];
-        const sft_tensor *t = item->tensor;
-        if (pattern != NULL ? cli_match(pattern, t->name, t->name_len)
-                            : t->dtype->kind == SFT_KIND_FLOAT) {
+    for (size_t i = 0; i < count; i++) {
+        cli_item *item = &items[i];
+        if (pattern != NULL ? cli_match(pattern, item->from, item->from_len)
+                            : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
             item->dtype = dtype;
             *used = true;
         }
@@ -197,18 +208,29 @@ static bool apply_cast(cli_copy *copy, const char *text, bool *used) {
     return true;
 }
 
-static bool cast_tensors(cli_copy *copy) {
+static bool cast_names(cli_copy *copy, cli_item *items, size_t count) {
     patterns p = patterns_of(copy->c, "cast");
     bool good = true;
-    sft_error err;
 
     for (size_t i = 0; i < p.count && good; i++) {
-        good = apply_cast(copy, cli_list(copy->c, "cast", i), &p.used[i]);
+        good = apply_cast(copy, items, count, cli_list(copy->c, "cast", i), &p.used[i]);
     }
     if (good) {
         warn_unused(copy, &p);
     } else {
         free(p.used);
+    }
+    return good;
+}
+
+/* What all of it amounts to. */
+static bool sum_up(cli_copy *copy) {
+    bool good = true;
+    sft_error err;
+
+    for (size_t i = 0; i < copy->count + copy->other_count; i++) {
+        const cli_item *n = i < copy->count ? &copy->items[i] : &copy->others[i - copy->count];
+        copy->renamed += cli_compare_bytes(n->name, n->name_len, n->from, n->from_len) != 0;
     }
     for (size_t i = 0; i < copy->count && good; i++) {
         cli_item *item = &copy->items[i];
@@ -231,14 +253,20 @@ static bool cast_tensors(cli_copy *copy) {
 bool cli_copy_choose(cli_copy *copy) {
     sft_error err;
 
-    select_tensors(copy);
-    if (copy->count == 0 && copy->dropped > 0) {
+    cli_item *names;
+    size_t count = all_names(copy, &names);
+    const size_t all = count;
+    count = select_names(copy, names, count);
+    copy->dropped = all - count;
+    if (count == 0 && all > 0) {
         (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
                             "no tensor is left to copy");
         cli_fail(copy->c, copy->source, &err);
+        free(names);
         return false;
     }
-    return rename_tensors(copy) && cast_tensors(copy);
+    const bool good = rename_names(copy, names, count) && cast_names(copy, names, count);
+    return cli_copy_link(copy, names, count) && good && names_differ(copy) && sum_up(copy);
 }
 
 bool cli_copy_is_plain(const cli_copy *copy) {

@@ -20,14 +20,10 @@ static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
     const bool crc = len == 7 && memcmp(key, "crc_num", 7) == 0;
     const bool tree = len == 8 && memcmp(key, "sft.tree", 8) == 0;
 
-    const bool aliases = len == 11 && memcmp(key, "sft.aliases", 11) == 0;
+    const bool torchao = len == 12 && memcmp(key, "tensor_names", 12) == 0;
 
-    return !cli_copy_is_plain(copy) && (crc || aliases || (tree && copy->renamed + copy->dropped != 0));
-}
-
-/* MindSpore's checksum of all names and bytes of one file. */
-static bool is_stale_crc(const cli_copy *copy, const char *key, size_t len) {
-    return len == 7 && memcmp(key, "crc_num", 7) == 0 && !cli_copy_is_plain(copy);
+    return !cli_copy_is_plain(copy) &&
+           (crc || torchao || (tree && copy->renamed + copy->dropped != 0));
 }
 
 /* The value of a key in the first file before this one that has it, or NULL. */
@@ -50,7 +46,8 @@ static void add_file(cli_copy *copy, size_t file) {
                                     &pair.value_len) != SFT_OK) {
             return;
         }
-        if (sft_digest_is_key(pair.key, pair.key_len)) { /* declare_all hands them on */
+        if (sft_digest_is_key(pair.key, pair.key_len) || /* declare_all hands them on */
+            cli_copy_is_record(copy, pair.key, pair.key_len, pair.value, pair.value_len)) {
             continue;
         }
         if (is_stale(copy, pair.key, pair.key_len)) {
@@ -59,12 +56,11 @@ static void add_file(cli_copy *copy, size_t file) {
                      (int)pair.key_len, pair.key);
             continue;
         }
-        if (is_stale_crc(copy, pair.key, pair.key_len)) {
-            cli_warn(copy->c, copy->source, "crc_num does not fit the copy and is left out");
-            continue;
-        }
         size_t old_len = 0;
         const char *old = find_earlier(copy, file, pair.key, pair.key_len, &old_len);
+        if (old == NULL && !cli_copy_describe(copy, &pair)) {
+            continue;
+        }
         if (old == NULL) {
             copy->pairs = cli_resize(copy->pairs, copy->pair_count + 1, sizeof *copy->pairs);
             copy->pairs[copy->pair_count++] = pair;
@@ -106,6 +102,14 @@ bool cli_copy_metadata(cli_copy *copy) {
             copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;
         add_file(copy, f);
     }
+    if (!keep && copy->other_count != 0) {
+        char name[128];
+        (void)sft_escape(name, sizeof name, copy->others[0].name, copy->others[0].name_len);
+        cli_warn(copy->c, copy->source,
+                 "%llu other %s of tensors (\"%s\"%s left out with the metadata",
+                 (unsigned long long)copy->other_count, copy->other_count == 1 ? "name" : "names",
+                 name, copy->other_count == 1 ? ") is" : " ...) are");
+    }
     for (size_t i = 0; (text = cli_list(copy->c, "metadata", i)) != NULL; i++) {
         const char *equals = strchr(text, '=');
         if (equals != NULL) {
@@ -120,6 +124,14 @@ void cli_copy_reset(cli_copy *copy) {
     for (size_t i = 0; i < copy->count; i++) {
         free(copy->items[i].renamed);
     }
+    for (size_t i = 0; i < copy->other_count; i++) {
+        free(copy->others[i].renamed);
+    }
+    for (size_t i = 0; i < copy->text_count; i++) {
+        free(copy->texts[i]);
+    }
+    free(copy->texts);
+    free(copy->others);
     free(copy->items);
     free(copy->pairs);
     free(copy->order_text);

@@ -56,7 +56,8 @@ void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits)
     options->flags = (cli_flag(c, "allow-opaque") ? SFT_IMPORT_ALLOW_OPAQUE : 0) |
                      (cli_flag(c, "no-crc") ? SFT_IMPORT_NO_CRC : 0) |
                      (cli_flag(c, "dequantize") ? SFT_IMPORT_DEQUANTIZE : 0) |
-                     (cli_flag(c, "tree") ? SFT_IMPORT_KEEP_TREE : 0);
+                     (cli_flag(c, "tree") ? SFT_IMPORT_KEEP_TREE : 0) |
+                     (cli_flag(c, "verify") ? SFT_IMPORT_CHECKSUMS : 0);
     for (uint32_t i = 0; dedup != NULL && i < sizeof rules / sizeof rules[0]; i++) {
         if (strcmp(dedup, rules[i]) == 0) {
             options->dedup = (sft_import_dedup)i;

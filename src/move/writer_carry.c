@@ -99,7 +99,11 @@ static const sft__recorded *recorded_of(const carrying *c, size_t i, uint32_t ki
         e->dtype->id != o->tensor->dtype->id) {
         return NULL;
     }
-    const sft__recorded *r = &in->list[sft_catalog_index_of(o->catalog, o->tensor)];
+    const size_t at = sft_catalog_index_of(o->catalog, o->tensor);
+    const sft__recorded *r = &in->list[at];
+    if (sft_catalog_at(o->catalog, at) != o->tensor) {
+        return NULL; /* what an alias shows of a tensor */
+    }
     return (r->have & kind) != 0 ? r : NULL;
 }
 

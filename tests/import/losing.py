@@ -7,6 +7,7 @@ names on standard error and in JSON, and what --key gets. Needs torch and safete
 """
 import argparse
 import collections
+import fnmatch
 import http.server
 import json
 import os
@@ -295,20 +296,170 @@ def overlaps(tmp):
     CHECKS["overlapping views"] += 4
 
 
-def aliases(tmp):
-    """Recorded aliases go on where all tensors stay; elsewhere they are named."""
-    source, out = os.path.join(tmp, "alias.safetensors"), os.path.join(tmp, "alias-out.safetensors")
-    entry = {"view": {"of": "base", "dtype": "F32", "shape": [2], "stride": [1], "offset": 3}}
-    save_file({"base": torch.arange(8.0), "b": torch.ones(2)}, source, {"sft.aliases": json.dumps(entry)})
+def listed(path):
+    """Names of a file: tensors, and other names with what they are of."""
+    found = json.loads(run("ls", "--json", path).stdout)
+    return {t["name"] for t in found["tensors"]}, {a["name"]: a["of"] for a in found.get("aliases", [])}
+
+
+def value_of(path, name, tmp):
+    """What the file has under a name, as the tool's own reader gives it."""
+    out = os.path.join(tmp, "value.npy")
+    run("get", path, name, "-o", out, "-f")
+    return torch.from_numpy(numpy.load(out))
+
+
+def linked(tmp):
+    """(source, name -> value, bare storages): names that share bytes, in every form that a file records."""
+    embed, base = torch.randn(4, 3), torch.arange(8.0)
+    tied = {"lm_head.weight": embed, "model.embed.weight": embed, "model.n": torch.ones(3), "model.again": embed}
+    path = os.path.join(tmp, "linked.pt")
+    torch.save(tied, path)
+    yield path, {k: v.clone() for k, v in tied.items()}, set()
+    run("convert", path, "-o", os.path.join(tmp, "linked.safetensors"))
+    yield os.path.join(tmp, "linked.safetensors"), {k: v.clone() for k, v in tied.items()}, set()
+    parts = {"part": base[3:5], "turned": base.as_strided((4, 2), (1, 4)), "all": base}
+    entries = {n: {"of": "base", "dtype": "F32", "shape": list(v.shape), "stride": list(v.stride()), "offset": v.storage_offset()}
+               for n, v in parts.items()}
+    path = os.path.join(tmp, "parts.safetensors")
+    save_file({"base": base, "b": torch.ones(2)}, path, {"sft.aliases": json.dumps(entries), "tied": "b", "format": "b"})
+    yield path, {"base": base, "b": torch.ones(2), "tied": torch.ones(2), **parts}, set()
+    raw = base.view(torch.uint8).clone()
+    del entries["all"]
+    for e in entries.values():
+        e["of"] = "sft.storage.x"
+    path = os.path.join(tmp, "bare.safetensors")
+    save_file({"sft.storage.x": raw, "b": torch.ones(2)}, path, {"sft.aliases": json.dumps(entries)})
+    yield path, {"b": torch.ones(2), "sft.storage.x": raw, **{n: parts[n] for n in entries}}, {"sft.storage.x"}
+
+
+def names(tmp):
+    """Every name of the input is a tensor or another name of the output, was left out on request, or is named."""
+    verbs = {
+        "cp": lambda source, out, *o: run("cp", source, out, "-f", "--json", *o),
+        **{to: (lambda source, out, *o, to=to: run("convert", source, "-o", out, "--to", to, "-f", "--json", "--verify", *o))
+           for to in ("safetensors", "npz", "pt", "ckpt", "gguf")},
+    }
+    for source, values, bare in linked(tmp):
+        every = sorted(values)
+        tensors, others = listed(source)
+        assert tensors | set(others) == set(every), (source, tensors, others)
+        asked = [[]] + [["-d", n] for n in every] + [["-s", n] for n in every]
+        asked += [["-r", f"{n}=new.{n}"] for n in every] + [["-r", "*=x.*"], ["-c", "bf16"], ["-d", "m*"], ["-s", "*t"]]
+        for verb, make in verbs.items():
+            for options in asked:
+                want = {n: n for n in every}  # its name in the output
+                if options[:1] == ["-d"]:
+                    want = {n: n for n in every if not fnmatch.fnmatchcase(n, options[1])}
+                elif options[:1] == ["-s"]:
+                    want = {n: n for n in every if fnmatch.fnmatchcase(n, options[1])}
+                elif options[:1] == ["-r"]:
+                    old, new = options[1].split("=")
+                    want = {n: "x." + n if old == "*" else new if n == old else n for n in every}
+                cast = options[:1] == ["-c"]
+                if not want or (cast and verb == "npz") or (verb == "gguf" and set(want) == bare):  # GGUF has no U8
+                    continue
+                out = os.path.join(tmp, "names." + ("safetensors" if verb == "cp" else verb))
+                more = ["-m", "general.architecture=x"] if verb == "gguf" else []
+                report = json.loads(make(source, out, *options, *more).stdout)
+                told = {p["subject"] for p in report["left_out_parts"] if p["count"]}
+                now, also = listed(out)
+                spare = {want[n] for n in bare if n in want}  # nobody asks for bare storages by their name
+                missing = set(want.values()) - now - set(also) - told - spare
+                assert not missing and not (now | set(also)) - set(want.values()) - {"tensor"}, (verb, source, options, missing, now, also, told)
+                if verb in ("cp", "safetensors", "pt"):
+                    assert not told, (verb, options, told)
+                assert report["tensors"] == len(now) or verb == "pt", (verb, options, report, now)
+                if verb in ("cp", "safetensors"):
+                    assert report["aliases"] == len(also), (verb, options, report, also)
+                left = len(every) - len(want)
+                if not bare:
+                    assert report["tensors"] + report["aliases"] + report["left_out"] == len(every), (verb, source, options, report)
+                    assert report["left_out"] == left + len(told), (verb, options, report)
+                for old, name in list(want.items())[:: 1 if verb in ("cp", "safetensors", "pt") else 3]:
+                    if name in now | set(also) and not cast and old not in bare:
+                        assert torch.equal(value_of(out, name, tmp).reshape(values[old].shape), values[old]), (verb, options, name)
+                CHECKS["name x option x output"] += 1
+    # A type for one name of a tensor, and not for the other.
+    for verb in "cp", "safetensors", "pt":
+        source = os.path.join(tmp, "linked.pt")
+        where = [source, os.path.join(tmp, "n.x.safetensors")] if verb == "cp" else [source, "-o", os.path.join(tmp, "n." + verb)]
+        r = run("cp" if verb == "cp" else "convert", *where, "-f", "-c", "lm_head.weight=bf16", want=1)
+        assert "another name of the same tensor" in r.stderr, r.stderr
+        # What is said of a pattern that fits nothing.
+        r = run("cp" if verb == "cp" else "convert", *where, "-f", "-c", "nope=f16", "-r", "nope=z", "-d", "nope")
+        assert r.stderr.count("matches no tensor") == 3, (verb, r.stderr)
+    # Two names that would become one; metadata under the name of an alias.
+    r = run("convert", os.path.join(tmp, "linked.pt"), "-o", os.path.join(tmp, "n.safetensors"), "-f", "-r", "model.n=model.again", want=1)
+    assert "model.again" in r.stderr
+    for where in ["cp", source, os.path.join(tmp, "n.safetensors")], ["convert", source, "-o", os.path.join(tmp, "n.safetensors")]:
+        run(*where, "-f", "-m", "model.again=said")
+        assert listed(os.path.join(tmp, "n.safetensors"))[1]["model.again"] == "lm_head.weight"
+        with safe_open(os.path.join(tmp, "n.safetensors"), "pt") as f:
+            assert f.metadata()["model.again"] == "said"
+    r = run("cp", source, os.path.join(tmp, "n.safetensors"), "-f", "-m", "drop")
+    assert "other names of tensors" in r.stderr and listed(os.path.join(tmp, "n.safetensors"))[1] == {}, r.stderr
+    # In .pt they share storages again.
+    run("convert", os.path.join(tmp, "parts.safetensors"), "-o", os.path.join(tmp, "n.pt"), "-f")
+    got = torch.load(os.path.join(tmp, "n.pt"), weights_only=True)
+    assert len({got[n].untyped_storage().data_ptr() for n in ("base", "part", "turned", "all")}) == 1
+    run("convert", os.path.join(tmp, "bare.safetensors"), "-o", os.path.join(tmp, "n.pt"), "-f")
+    got = torch.load(os.path.join(tmp, "n.pt"), weights_only=True)
+    assert set(got) == {"b", "part", "turned"} and got["part"].untyped_storage().data_ptr() == got["turned"].untyped_storage().data_ptr()
+    assert got["turned"].tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]], got
+
+
+def described(tmp):
+    """What the metadata say of a tensor goes on under its name, and not where it says too much."""
+    raw = torch.arange(36, dtype=torch.uint8).reshape(2, 18)
+    source, out = os.path.join(tmp, "said.safetensors"), os.path.join(tmp, "said-out.safetensors")
+    save_file({"q": raw, "w": torch.ones(2, 32)}, source,
+              {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}}), "onnx:w": "{}", "tflite:q": "{}", "flax:gone": "x",
+               "general.architecture": "llama"})
     for verb in "cp", "convert":
-        for options, kept in ([], True), (["--rename", "base=z"], False), (["--cast", "bf16"], False), (["--drop", "b"], False):
-            r = run(verb, *([source, out] if verb == "cp" else [source, "-o", out]), "-f", *options)
+        where = [source, out] if verb == "cp" else [source, "-o", out]
+        said = []
+        for options in [], ["-r", "*=n.*"], ["-d", "q"], ["-c", "f16"]:
+            r = run(verb, *where, "-f", *options)
             with safe_open(out, "pt") as f:
-                metadata = f.metadata() or {}
-            assert ("sft.aliases" in metadata) == kept == ("sft.aliases" not in r.stderr), (verb, options, r.stderr)
-            CHECKS["aliases kept or named"] += 1
-    for to in "npz", "pt", "ckpt":
-        assert "sft.aliases" in run("convert", source, "-o", os.path.join(tmp, "alias." + to)).stderr, to
+                said.append((f.metadata(), r.stderr))
+        (same, _), (renamed, _), (dropped, _), (cast, told) = said
+        assert same["onnx:w"] == "{}" and json.loads(same["gguf.tensors"])["q"]["type"] == "Q4_0"
+        assert renamed["onnx:n.w"] == "{}" and renamed["tflite:n.q"] == "{}" and renamed["flax:gone"] == "x", renamed
+        assert json.loads(renamed["gguf.tensors"]) == {"n.q": {"type": "Q4_0", "shape": [2, 32]}}, renamed
+        assert "gguf.tensors" not in dropped and "tflite:q" not in dropped and dropped["onnx:w"] == "{}", dropped
+        assert "onnx:w" not in cast and "onnx:w" in told and "q" in cast["gguf.tensors"], (cast, told)
+        run(verb, *where, "-f", "-r", "*=n.*")
+        run("convert", out, "-o", os.path.join(tmp, "said.gguf"), "-f")
+        assert "Q4_0" in json.loads(run("ls", "--json", os.path.join(tmp, "said.gguf")).stdout)["metadata"]["gguf.tensors"]
+        CHECKS["metadata about tensors"] += 7
+
+
+def checksums(tmp):
+    """--verify into every format looks at the checksums that the input has stored."""
+    x = torch.arange(6.0)
+    for ending in "pt", "npz", "safetensors":
+        source = os.path.join(tmp, "sums." + ending)
+        if ending == "pt":
+            torch.save({"w": x, "v": x + 1}, source)
+        elif ending == "npz":
+            numpy.savez(source, w=x.numpy(), v=(x + 1).numpy())
+        else:
+            save_file({"w": x, "v": x + 1}, os.path.join(tmp, "plain.safetensors"))
+            run("cp", os.path.join(tmp, "plain.safetensors"), source, "--digests", "crc32c")
+        for damaged in False, True:
+            if damaged:
+                data = bytearray(open(source, "rb").read())
+                data[data.find((x + 1).numpy().tobytes())] ^= 1
+                open(source, "wb").write(data)
+            for to in "safetensors", "npz", "pt", "ckpt", "gguf":
+                out = os.path.join(tmp, "sums-out." + to)
+                more = ["-m", "general.architecture=x"] if to == "gguf" else []
+                if os.path.exists(out):
+                    os.remove(out)
+                r = run("convert", source, "-o", out, "--verify", *more, want=int(damaged))
+                assert damaged != os.path.exists(out) and damaged != ("verified" in r.stdout), (ending, to, r)
+                CHECKS["checksums of inputs"] += 1
 
 
 def views(tmp):
@@ -450,7 +601,9 @@ def main():
         digests(tmp)
         beside(tmp)
         overlaps(tmp)
-        aliases(tmp)
+        names(tmp)
+        described(tmp)
+        checksums(tmp)
         views(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0

@@ -6,7 +6,6 @@
  */
 #include "import/core/convert.h"
 #include "base/checked.h"
-#include "base/strmap.h"
 #include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,54 +33,21 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     c->catalogs[c->catalog_count++] = catalog;
     c->torch = c->torch || is_torch(sft_import_report_format(report));
     c->result.unused_bytes += sft_import_report_unused_bytes(report);
-    c->result.aliases += sft_catalog_alias_count(catalog);
     c->result.left_out += sft__report_left_out(report);
-    const sft_status counts = (c->options.flags & SFT_CONVERT_VERIFY) != 0
-                                  ? sft__convert_counts(catalog, report, err)
-                                  : SFT_OK;
+    const bool verify = (c->options.flags & SFT_CONVERT_VERIFY) != 0;
+    sft_status counts = verify ? sft__convert_counts(catalog, report, err) : SFT_OK;
+    if (counts == SFT_OK && verify && (c->read.flags & SFT_IMPORT_NO_CRC) == 0 &&
+        (c->options.flags & SFT_CONVERT_PLAN) == 0) {
+        counts = sft__convert_recorded(c, catalog, err);
+    }
     if (c->report == NULL) {
         c->report = report;
     } else {
         sft__report_merge(c->report, report);
         sft_import_report_free(report);
     }
+    c->result.left_out += sft__convert_problems(c, catalog);
     return counts;
-}
-
-sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
-                             sft_error *err) {
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        const sft_tensor *t = sft_catalog_at(catalog, i);
-        sft_import_item item = {catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
-        uint64_t elements = 1;
-        if (c->options.choose != NULL) {
-            SFT_TRY(c->options.choose(c->options.ctx, &item, err));
-        }
-        if (item.take == 0) {
-            c->result.left_out++;
-            c->not_taken++;
-            continue;
-        }
-        for (uint32_t d = 0; d < t->rank; d++) {
-            elements *= t->shape[d];
-        }
-        if (item.dtype == NULL || (!any_type && sft_dtype_get(item.dtype->id) == NULL)) {
-            return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "safetensors has no type %s: cast it or leave it out",
-                                    t->dtype->name);
-        }
-        SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
-        if (!sft__grow(c->allocator, &c->items, &c->item_room, c->item_count + 1,
-                       sizeof *c->items)) {
-            return sft__fail_nomem(err, c->item_count * sizeof *c->items);
-        }
-        c->result.tensors++;
-        c->result.data_bytes += item.nbytes;
-        c->result.cast += item.dtype->id != t->dtype->id;
-        c->result.gathered += t->piece_count == 1 && t->pieces[0].strides != NULL;
-        c->items[c->item_count++] = item;
-    }
-    return SFT_OK;
 }
 
 /* The order of the reference's writer: types by descending rank, then names. */
@@ -133,212 +99,6 @@ sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output
     }
     sft__buf_add(b, "", 1);
     return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
-}
-
-/* ---------------------------------------------------------------- names */
-
-/* The names of the output, as a table. */
-typedef struct named {
-    sft__strmap map;
-    sft_tensor *list;
-    size_t twice; /* an item whose name another one has; SIZE_MAX: none */
-} named;
-
-static sft_status names_of(const sft__conversion *c, named *n, sft_error *err) {
-    n->twice = SIZE_MAX;
-    n->list = sft__alloc_array(c->allocator, c->item_count + 1, sizeof *n->list);
-    if (n->list == NULL ||
-        !sft__strmap_init(&n->map, n->list, sizeof *n->list, c->item_count + 1, c->allocator)) {
-        sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
-        return sft__fail_nomem(err, c->item_count * sizeof *n->list);
-    }
-    for (size_t i = 0; i < c->item_count; i++) {
-        n->list[i].name = c->items[i].name;
-        n->list[i].name_len = c->items[i].name_len;
-        if (sft__strmap_add(&n->map, i) != SFT__STRMAP_NONE) {
-            n->twice = i;
-        }
-    }
-    return SFT_OK;
-}
-
-static void names_reset(const sft__conversion *c, named *n) {
-    sft__strmap_reset(&n->map);
-    sft__free(c->allocator, n->list, (c->item_count + 1) * sizeof *n->list);
-}
-
-/* Another input's tensor under the name of an alias. */
-static sft_status check_aliases(const sft__conversion *c, const named *n, sft_error *err) {
-    for (size_t k = 0; k < c->catalog_count && c->catalog_count > 1; k++) {
-        for (size_t i = 0; i < sft_catalog_alias_count(c->catalogs[k]); i++) {
-            size_t len;
-            size_t of;
-            const char *name = sft_catalog_alias_at(c->catalogs[k], i, &len, &of);
-            const size_t at = sft__strmap_find(&n->map, name, len);
-            if (at != SFT__STRMAP_NONE && c->items[at].catalog != c->catalogs[k]) {
-                return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len,
-                                        "two inputs have this name, in one it is another name of a "
-                                        "tensor");
-            }
-        }
-    }
-    return SFT_OK;
-}
-
-/* A name that two inputs, or a renaming, give twice: sooner than the writer would say it. */
-sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
-    sft_status status;
-    named n;
-
-    SFT_TRY(names_of(c, &n, err));
-    if (n.twice == SIZE_MAX) {
-        status = check_aliases(c, &n, err);
-    } else {
-        const sft_import_item *item = &c->items[n.twice];
-        status = sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, item->name, item->name_len,
-                                  "two tensors would have this name");
-    }
-    names_reset(c, &n);
-    return status;
-}
-
-/* ---------------------------------------------------------------- metadata */
-
-void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors,
-                       const char *message) {
-    const sft_finding f = {SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "metadata", message,
-                           SFT_NO_OFFSET,        tensors};
-    sft__report_add(c->report, &f, strlen(subject));
-}
-
-static bool is_given(const sft__conversion *c, const char *key, size_t len) {
-    for (size_t i = 0; i < c->options.metadata_count; i++) {
-        const sft_metadata_entry *e = &c->options.metadata[i];
-        if (e->key_len == len && memcmp(e->key, key, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Do all tensors of the only input go on as they are, into one file? */
-static bool is_whole(const sft__conversion *c) {
-    const uint32_t last = c->item_count != 0 ? c->items[c->item_count - 1].file : 0;
-
-    for (size_t i = 0; i < c->item_count; i++) {
-        const sft_import_item *item = &c->items[i];
-        const sft_tensor *t = item->tensor;
-        if (item->dtype->id != t->dtype->id || item->name_len != t->name_len ||
-            memcmp(item->name, t->name, t->name_len) != 0) {
-            return false;
-        }
-    }
-    return c->catalog_count == 1 && last == 0 && c->item_count == sft_catalog_count(c->catalogs[0]);
-}
-
-/* What says something about the bytes of its file: digests, which sft_writer_carry_digests hands on, and
- * MindSpore's checksum of all tensors; and names that show parts of them. */
-static bool is_of_old_bytes(sft__conversion *c, const sft_metadata_entry *e) {
-    static const struct {
-        const char *key;
-        const char *why;
-    } rows[] = {
-        {"crc_num", "a checksum of other tensors than those of the output"},
-        {"sft.aliases", "names of parts of tensors, of which some are renamed, cast, left out or in "
-                        "another file"},
-    };
-
-    if (sft_digest_is_key(e->key, e->key_len)) {
-        return true;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (e->key_len == strlen(rows[i].key) && memcmp(e->key, rows[i].key, e->key_len) == 0 &&
-            !is_whole(c)) {
-            sft__convert_lost(c, rows[i].key, 0, rows[i].why);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of the inputs: a key that several have is the first's. */
-static sft_status metadata_inputs(sft__conversion *c, sft_writer *writer, sft_error *err) {
-    for (size_t k = 0; k < c->catalog_count; k++) {
-        const sft_catalog *catalog = c->catalogs[k];
-        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, 0); i++) {
-            sft_metadata_entry e;
-            bool earlier = false;
-            (void)sft_catalog_metadata_at(catalog, 0, i, &e.key, &e.key_len, &e.value,
-                                          &e.value_len);
-            for (size_t j = 0; j < k && !earlier; j++) {
-                earlier =
-                    sft_catalog_metadata_find(c->catalogs[j], 0, e.key, e.key_len, NULL) != NULL;
-            }
-            if (!earlier && !is_given(c, e.key, e.key_len) && !is_of_old_bytes(c, &e)) {
-                SFT_TRY(sft_writer_metadata(writer, e.key, e.key_len, e.value, e.value_len, err));
-            }
-        }
-    }
-    return SFT_OK;
-}
-
-/* The aliases of one input's tensors that are in the file; at: of its tensors, item + 1. */
-static sft_status metadata_aliases_of(sft__conversion *c, const sft_catalog *catalog,
-                                      const named *names, const size_t *at, sft_writer *writer,
-                                      sft_error *err) {
-    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
-        size_t len;
-        size_t of;
-        const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
-        if (at[of] == 0 || is_given(c, name, len) || (len == 6 && memcmp(name, "format", 6) == 0) ||
-            sft__strmap_find(&names->map, name, len) != SFT__STRMAP_NONE || /* renamed to it */
-            sft_catalog_metadata_find(catalog, 0, name, len, NULL) != NULL) {
-            continue;
-        }
-        const sft_import_item *item = &c->items[at[of] - 1];
-        SFT_TRY(sft_writer_metadata(writer, name, len, item->name, item->name_len, err));
-    }
-    return SFT_OK;
-}
-
-/* alias: tensor, for the aliases of tensors in this file. */
-static sft_status metadata_aliases(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
-                                   sft_error *err) {
-    sft_status status = SFT_OK;
-    named names;
-
-    SFT_TRY(names_of(c, &names, err));
-    for (size_t k = 0; k < c->catalog_count && status == SFT_OK; k++) {
-        const sft_catalog *catalog = c->catalogs[k];
-        const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(size_t);
-        size_t *at = sft__alloc_zero(c->allocator, bytes);
-        for (size_t j = first; j < end && at != NULL; j++) {
-            if (c->items[j].catalog == catalog) {
-                at[sft_catalog_index_of(catalog, c->items[j].tensor)] = j + 1;
-            }
-        }
-        status = at != NULL ? metadata_aliases_of(c, catalog, &names, at, writer, err)
-                            : sft__fail_nomem(err, bytes);
-        sft__free(c->allocator, at, bytes);
-    }
-    names_reset(c, &names);
-    return status;
-}
-
-static sft_status metadata_all(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
-                               sft_error *err) {
-    for (size_t i = 0; i < c->options.metadata_count; i++) {
-        const sft_metadata_entry *e = &c->options.metadata[i];
-        SFT_TRY(sft_writer_metadata(writer, e->key, e->key_len, e->value, e->value_len, err));
-    }
-    SFT_TRY(metadata_inputs(c, writer, err));
-    if ((c->options.flags & SFT_CONVERT_NO_METADATA) != 0) {
-        return SFT_OK;
-    }
-    if (c->torch && !is_given(c, "format", 6)) {
-        SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
-    }
-    return c->result.aliases != 0 ? metadata_aliases(c, writer, first, end, err) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -397,7 +157,7 @@ static sft_status carry_digests(sft__conversion *c, sft_writer *writer, size_t f
     sft_writer_origin *origins;
     uint32_t lost;
 
-    if (is_given(c, "sft.crc32c", 10) || is_given(c, "sft.sha256", 10)) {
+    if (sft__convert_given(c, "sft.crc32c", 10) || sft__convert_given(c, "sft.sha256", 10)) {
         return SFT_OK;
     }
     origins = sft__alloc_zero(c->allocator, bytes);
@@ -434,7 +194,7 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
     o.flags = (o.flags & SFT_WRITE_DIGESTS_SIDECAR) |
               ((c->options.flags & SFT_CONVERT_REPLACE) != 0 ? 0 : SFT_WRITE_NEW_ONLY);
     SFT_TRY(sft_writer_create(&writer, path, &o, err));
-    sft_status status = metadata_all(c, writer, first, end, err);
+    sft_status status = sft__convert_metadata(c, writer, first, end, err);
     for (size_t i = first; i < end && status == SFT_OK; i++) {
         const sft_import_item *item = &c->items[i];
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
@@ -537,7 +297,7 @@ static sft_status verify_files(sft__conversion *c, const char *output, uint32_t 
 static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
     for (size_t k = 0; k < c->catalog_count; k++) {
         if (sft_catalog_metadata_find(c->catalogs[k], 0, "sft.tree", 8, NULL) == NULL ||
-            is_given(c, "sft.tree", 8)) {
+            sft__convert_given(c, "sft.tree", 8)) {
             continue;
         }
         size_t same = 0;
@@ -546,7 +306,12 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
             same += item->catalog == c->catalogs[k] && item->name_len == item->tensor->name_len &&
                     memcmp(item->name, item->tensor->name, item->name_len) == 0;
         }
-        if (same != sft_catalog_count(c->catalogs[k]) || c->catalog_count != 1 || files != 1) {
+        for (size_t i = 0; i < c->other_count && c->others[i].catalog == c->catalogs[k]; i++) {
+            const sft__other *o = &c->others[i];
+            same -= sft__convert_compare_names(o->name, o->name_len, o->old, o->old_len) != 0;
+        }
+        if (same != sft_catalog_count(c->catalogs[k]) || c->names_left != 0 ||
+            c->catalog_count != 1 || files != 1) {
             return sft__fail(err, SFT_E_UNSUPPORTED,
                              "the input has a tree (sft.tree), which names its tensors: convert it "
                              "alone, into one file, without leaving out or renaming any");
@@ -566,9 +331,9 @@ sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *co
         have += sft_catalog_count(catalogs[i]);
         tree = tree || sft_catalog_metadata_find(catalogs[i], 0, "sft.tree", 8, NULL) != NULL;
     }
-    if (have != c->item_count + c->not_taken) {
+    if (have + c->apart != c->item_count + c->not_taken) {
         return sft__fail(err, SFT_E_INTERNAL, "%zu tensors are read, %zu go on, %zu are left out",
-                         have, c->item_count, c->not_taken);
+                         have + c->apart, c->item_count, c->not_taken);
     }
     if (c->item_count == 0 && !tree) {
         return have == 0 ? sft__fail(err, SFT_E_UNSUPPORTED,
@@ -585,13 +350,14 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
         SFT_TRY(open_input(c, inputs[i], err));
     }
     for (size_t i = 0; i < c->catalog_count; i++) {
-        SFT_TRY(sft__convert_take(c, c->catalogs[i], false, err));
+        SFT_TRY(sft__convert_take(c, c->catalogs[i], err));
     }
     SFT_TRY(sft__convert_complete(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
     if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
         qsort(c->items, c->item_count, sizeof *c->items, by_reference);
     }
     SFT_TRY(sft__convert_names(c, err));
+    SFT_TRY(sft__convert_map(c, err));
     const uint32_t files = cut_files(c);
     SFT_TRY(trees_hold(c, files, err));
     c->result.files += files;
@@ -644,7 +410,11 @@ void sft__convert_clear(sft__conversion *c) {
     }
     c->catalog_count = 0;
     c->item_count = 0;
-    c->not_taken = 0;
+    c->other_count = 0;
+    c->not_taken = c->apart = c->names_left = 0;
+    sft__free(c->allocator, c->places, c->place_room * sizeof *c->places);
+    c->places = NULL;
+    c->place_room = 0;
 }
 
 sft_status sft_import_convert(const char *const *inputs, size_t count, const char *output,
@@ -680,5 +450,6 @@ sft_status sft_import_convert(const char *const *inputs, size_t count, const cha
     forget_made(&c, status == SFT_OK);
     sft__free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
     sft__free(c.allocator, c.items, c.item_room * sizeof *c.items);
+    sft__free(c.allocator, c.others, c.other_room * sizeof *c.others);
     return status;
 }

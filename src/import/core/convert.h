@@ -16,6 +16,18 @@ typedef struct sft__made {
     bool is_new;        /* it has, and replaced none: removed if the conversion fails */
 } sft__made;
 
+/* Another name in the output: of an item, or of a part of it. */
+typedef struct sft__other {
+    const char *name;
+    size_t name_len;
+    const char *old; /* in the input; they are in its order */
+    size_t old_len;
+    const sft_catalog *catalog;
+    const sft_tensor *of;    /* the item's */
+    const sft_tensor *shows; /* what the name finds in the input */
+    bool part;               /* that is not simply all of `of` */
+} sft__other;
+
 typedef struct sft__conversion {
     const sft_allocator *allocator;
     sft_import_convert_options options;
@@ -27,7 +39,16 @@ typedef struct sft__conversion {
     sft_import_item *items; /* those taken, in the order of the output */
     size_t item_count;
     size_t item_room;
-    size_t not_taken; /* tensors of the catalogs that `choose` left out */
+    size_t not_taken;  /* tensors of the catalogs that are no items under any name */
+    size_t apart;      /* items that are parts of tensors, which other names show */
+    size_t names_left; /* that `choose` left out */
+    sft__other *others;
+    size_t other_count;
+    size_t other_room;
+    size_t *places; /* of the catalogs' tensors, one catalog behind the other: item + 1 */
+    size_t place_room;
+    bool no_parts; /* what shows a part of a tensor becomes a tensor */
+    bool any_type; /* of types that safetensors has not, too */
     sft_import_converted result;
     sft_import_report *report;
     bool torch; /* at least one input is PyTorch's */
@@ -65,6 +86,10 @@ sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error
 /* Of an input: SFT_E_MISMATCH if its tensors have fewer bytes than the container gave them. */
 sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_report *report,
                                sft_error *err);
+/* SFT_E_MISMATCH if digests that the input records are not those of its tensors, SFT_E_STALE if they are of
+ * other tensors. */
+sft_status sft__convert_recorded(const sft__conversion *c, const sft_catalog *catalog,
+                                 sft_error *err);
 
 /* OUT.safetensors.index.json for the items and their files, which appear with it. */
 sft_status sft__convert_index(sft__conversion *c, const char *output, uint32_t files,
@@ -77,10 +102,27 @@ sft_status sft__convert_together(sft__conversion *c, const char *index, const sf
 sft_status sft__convert_commit(sft__conversion *c, sft_error *err);
 /* From here on files of several appear at once, because each is compared before the next. */
 sft_status sft__convert_begin(sft__conversion *c, const char *index, sft_error *err);
-/* Asks `choose` about every tensor; those taken become items. Types that safetensors has not are
- * refused unless `any_type`. */
-sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, bool any_type,
-                             sft_error *err);
+/* write/convert_names.c. Asks `choose` about every name of every tensor: those taken become items and other
+ * names of these. Types that safetensors has not are refused unless `any_type`. */
+sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, sft_error *err);
+/* Does another name show simply all of the tensor? */
+bool sft__convert_shows_all(const sft_tensor *of, const sft_tensor *shows);
+int sft__convert_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
+/* Once all items are taken and in order: item_of knows the item that a tensor of an input became, or NULL. */
+sft_status sft__convert_map(sft__conversion *c, sft_error *err);
+const sft_import_item *sft__convert_item_of(const sft__conversion *c, const sft_catalog *catalog,
+                                            const sft_tensor *t, size_t *index);
+
+/* write/convert_metadata.c. Of the file with items[first, end). */
+sft_status sft__convert_metadata(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
+                                 sft_error *err);
+/* Names what a catalog could not have: a record that names nothing, a file that its index does not name.
+ * Returns how many tensors it names. */
+uint64_t sft__convert_problems(sft__conversion *c, const sft_catalog *catalog);
+/* Does the caller set the entry? */
+bool sft__convert_given(const sft__conversion *c, const char *key, size_t len);
+/* Does an entry of the catalog's metadata record another name, as the items' other names have it? */
+bool sft__convert_is_record(const sft_catalog *catalog, const sft_metadata_entry *e);
 /* Names something that the output does not hold: `tensors` of them, 0 for metadata. */
 void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors,
                        const char *message);
@@ -88,7 +130,7 @@ void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors
  * item nor left out. */
 sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,
                                  size_t count, sft_error *err);
-/* SFT_E_DUPLICATE if two items have one name. */
+/* Puts other names in order. SFT_E_DUPLICATE if a name comes twice. */
 sft_status sft__convert_names(sft__conversion *c, sft_error *err);
 /* Closes the inputs and forgets the items. */
 void sft__convert_clear(sft__conversion *c);

@@ -531,12 +531,35 @@ sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error
     return status;
 }
 
+/* The other names of the file's tensors find what they show. */
+static sft_status others_are_there(const sft__conversion *c, const sft_catalog *with, size_t first,
+                                   size_t end, sft_error *err) {
+    for (size_t i = 0; i < c->other_count && (c->options.flags & SFT_CONVERT_NO_METADATA) == 0;
+         i++) {
+        const sft__other *o = &c->others[i];
+        size_t at;
+        const sft_import_item *item = sft__convert_item_of(c, o->catalog, o->of, &at);
+        const sft_tensor *t = sft_catalog_find(with, o->name, o->name_len);
+        if (item == NULL || at < first || at >= end) {
+            continue;
+        }
+        if (t == NULL || t->dtype->id != (o->part ? o->shows : t)->dtype->id ||
+            t->nbytes != (o->part ? o->shows->nbytes : item->nbytes) ||
+            t->rank != o->shows->rank) {
+            return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, o->name, o->name_len,
+                                    "verify: the output does not find it as another name");
+        }
+    }
+    return SFT_OK;
+}
+
 sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t first, size_t end,
                                sft_error *err) {
     copying k = {.c = c, .base = first};
 
     SFT_TRY(sft_catalog_open(&k.with, path, NULL, err));
-    const sft_status status = run(&k, first, end, err);
+    sft_status status = run(&k, first, end, err);
+    status = status == SFT_OK ? others_are_there(c, k.with, first, end, err) : status;
     sft_catalog_close(k.with);
     c->result.verified += status == SFT_OK ? end - first : 0;
     return status;

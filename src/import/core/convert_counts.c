@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/core/convert_counts.c - of --verify: do the tensors of an input have all bytes that its
- * container gave them? A copy that is compared with the catalog it was made from cannot say so.
- * Read first: convert.h.
+ * container gave them, and are they those that its own digests are of? A copy that is compared with
+ * the catalog it was made from cannot say so. Read first: convert.h.
  */
 #include "import/core/convert.h"
+#include <sft/digest.h>
 
 sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_report *report,
                                sft_error *err) {
@@ -22,4 +23,16 @@ sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_repo
                                     "verify: the tensors have %llu bytes, the storages gave them "
                                     "%llu",
                                     (unsigned long long)have, (unsigned long long)want);
+}
+
+sft_status sft__convert_recorded(const sft__conversion *c, const sft_catalog *catalog,
+                                 sft_error *err) {
+    sft_verify_options o;
+
+    SFT_INIT(&o);
+    o.allocator = c->write.allocator;
+    o.pool = c->write.pool;
+    o.control = c->write.control;
+    const sft_status status = sft_catalog_verify(catalog, &o, NULL, err);
+    return status == SFT_E_NOT_FOUND ? SFT_OK : status;
 }

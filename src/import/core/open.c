@@ -520,6 +520,8 @@ const sft_import_api *sft_import_api_get(void) {
         .export_file = sft_import_export,
         .scan_source = sft_scan_source,
         .locate = sft_import_locate,
+        .describes = sft_import_describes,
+        .describe = sft_import_describe,
     };
     return &api;
 }

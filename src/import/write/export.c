@@ -187,14 +187,16 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
         return sft__fail(err, SFT_E_UNSUPPORTED, "%s files have no room for metadata",
                          sft_import_format_name(row->format));
     }
-    SFT_TRY(sft__convert_take(c, job->catalog, true, err));
+    c->any_type = true;
+    c->no_parts = !row->shares;
+    SFT_TRY(sft__convert_take(c, job->catalog, err));
     SFT_TRY(sft__convert_complete(c, &job->catalog, 1, err));
     SFT_TRY(sft__convert_names(c, err));
     for (size_t i = 0; i < c->item_count; i++) {
         SFT_TRY(row->check(&c->items[i], err));
     }
+    SFT_TRY(sft__convert_map(c, err));
     c->result.files = 1;
-    c->result.aliases = sft_catalog_alias_count(job->catalog);
     for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
         c->options.planned(c->options.ctx, &c->items[i]);
     }
@@ -216,7 +218,7 @@ static bool is_format_own(const sft__export *job, const sft__writer_row *row,
             return true;
         }
     }
-    return row->shares && sft_catalog_find(job->catalog, e->value, e->value_len) != NULL;
+    return sft__convert_is_record(job->catalog, e);
 }
 
 /* Metadata without room, and recorded digests, which are of the input's file. */
@@ -251,16 +253,14 @@ static void tell_metadata(sft__export *job, const sft__writer_row *row) {
 
 /* Other names of tensors that go on. */
 static void tell_aliases(sft__export *job, const sft__writer_row *row) {
-    for (size_t i = 0; i < sft_catalog_alias_count(job->catalog) && !row->shares; i++) {
+    for (size_t i = 0; i < job->c.other_count && !row->shares; i++) {
+        const sft__other *o = &job->c.others[i];
+        const sft_import_item *item = sft__convert_item_of(&job->c, o->catalog, o->of, NULL);
         char text[TOLD_MAX];
         char name[256];
         char subject[256] = "";
-        size_t len;
-        size_t of;
-        const char *alias = sft_catalog_alias_at(job->catalog, i, &len, &of);
-        const sft_tensor *t = sft_catalog_at(job->catalog, of);
-        (void)sft_escape(name, sizeof name, t->name, t->name_len);
-        memcpy(subject, alias, len < sizeof subject ? len : sizeof subject - 1);
+        (void)sft_escape(name, sizeof name, item->name, item->name_len);
+        memcpy(subject, o->name, o->name_len < sizeof subject ? o->name_len : sizeof subject - 1);
         (void)snprintf(text, sizeof text, "another name of \"%s\"; --dedup keep writes both", name);
         sft__convert_lost(&job->c, subject, 1, text);
         job->c.result.aliases--;
@@ -294,9 +294,13 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
     SFT_TRY(sft__report_create(&job->c.report, job->c.allocator, err));
     sft__report_format(job->c.report, row->format);
     SFT_TRY(take_items(job, row, err));
+    (void)sft__convert_problems(&job->c, job->catalog); /* counted by tell */
     tell(job, row);
     if ((job->options.flags & SFT_CONVERT_PLAN) != 0) {
         return SFT_OK;
+    }
+    if ((job->options.flags & SFT_CONVERT_VERIFY) != 0) {
+        SFT_TRY(sft__convert_recorded(&job->c, job->catalog, err));
     }
     SFT_TRY(row->write(job, err));
     SFT_TRY(sft_catalog_unchanged(job->catalog, err));
@@ -340,5 +344,7 @@ sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const 
     sft__output_free(job.output);
     sft__arena_free(&job.arena);
     sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);
+    sft__free(job.c.allocator, job.c.others, job.c.other_room * sizeof *job.c.others);
+    sft__free(job.c.allocator, job.c.places, job.c.place_room * sizeof *job.c.places);
     return status;
 }

@@ -14,23 +14,23 @@ enum { ALIGNMENT = 64, FIXED = 4, NAME_MAX_BYTES = 65536 };
 /* What the elements are called: a storage class, or a dtype over an untyped storage. */
 typedef struct torch_type {
     uint32_t id;
-    const char *storage;
+    const char *storage; /* NULL: there is none */
     const char *dtype;
 } torch_type;
 
 static const torch_type types[] = {
-    {SFT_F64, "DoubleStorage", NULL},
-    {SFT_F32, "FloatStorage", NULL},
-    {SFT_F16, "HalfStorage", NULL},
-    {SFT_BF16, "BFloat16Storage", NULL},
-    {SFT_I64, "LongStorage", NULL},
-    {SFT_I32, "IntStorage", NULL},
-    {SFT_I16, "ShortStorage", NULL},
-    {SFT_I8, "CharStorage", NULL},
-    {SFT_U8, "ByteStorage", NULL},
-    {SFT_BOOL, "BoolStorage", NULL},
-    {SFT_C64, "ComplexFloatStorage", NULL},
-    {SFT__C128, "ComplexDoubleStorage", NULL},
+    {SFT_F64, "DoubleStorage", "float64"},
+    {SFT_F32, "FloatStorage", "float32"},
+    {SFT_F16, "HalfStorage", "float16"},
+    {SFT_BF16, "BFloat16Storage", "bfloat16"},
+    {SFT_I64, "LongStorage", "int64"},
+    {SFT_I32, "IntStorage", "int32"},
+    {SFT_I16, "ShortStorage", "int16"},
+    {SFT_I8, "CharStorage", "int8"},
+    {SFT_U8, "ByteStorage", "uint8"},
+    {SFT_BOOL, "BoolStorage", "bool"},
+    {SFT_C64, "ComplexFloatStorage", "complex64"},
+    {SFT__C128, "ComplexDoubleStorage", "complex128"},
     {SFT__C32, NULL, "complex32"},
     {SFT_U16, NULL, "uint16"},
     {SFT_U32, NULL, "uint32"},
@@ -147,15 +147,16 @@ void sft__put_ordered_dict(sft__torch_writer *t) {
 }
 
 /* ('storage', class, key, 'cpu', elements) as a persistent id */
-static void put_storage(sft__torch_writer *t, const sft_import_item *item, size_t index,
-                        const torch_type *type) {
+static void put_storage(sft__torch_writer *t, size_t index, const torch_type *type) {
+    const sft_import_item *item = &t->job->c.items[index];
+    const bool typed = type->storage != NULL && t->untyped[index] == 0;
     sft__buf *b = &t->pickle;
     char key[24];
     const int n = snprintf(key, sizeof key, "%zu", index);
 
     sft__put_byte(b, '(');
     put_kept(t, STORAGE);
-    if (type->storage != NULL) {
+    if (typed) {
         sft__buf_text(b, "ctorch\n");
         sft__buf_text(b, type->storage);
         sft__buf_text(b, "\n");
@@ -164,48 +165,71 @@ static void put_storage(sft__torch_writer *t, const sft_import_item *item, size_
     }
     sft__put_text(b, key, (size_t)n);
     put_kept(t, CPU);
-    sft__put_int(b, (int64_t)(type->storage != NULL ? item->nbytes / item->dtype->block_bytes
-                                                    : item->nbytes));
+    sft__put_int(b, (int64_t)(typed ? item->nbytes / item->dtype->block_bytes : item->nbytes));
     sft__buf_text(b, "tQ"); /* TUPLE BINPERSID */
+}
+
+/* Strides and offset, in elements as torch counts them. */
+static sft_status place_of(sft__torch_writer *t, const sft__called *c, uint64_t **strides,
+                           uint64_t *offset, sft_error *err) {
+    const sft_import_item *item = &t->job->c.items[c->item];
+    const sft_tensor *tensor = c->part != NULL ? c->part : item->tensor;
+    const sft_piece *piece = c->part != NULL ? &c->part->pieces[0] : NULL;
+    const uint64_t pairs = per_unit(item);
+    const uint32_t rank = tensor->rank;
+    uint64_t stride = 1;
+
+    SFT_TRY(sft__export_alloc(t->job, strides, rank, sizeof **strides, err));
+    for (uint32_t d = rank; d-- > 0;) { /* no overflow unless empty: then any stride will do */
+        (*strides)[d] = stride > INT64_MAX ? 1 : stride;
+        stride *= d + 1 == rank ? tensor->shape[d] / pairs : tensor->shape[d];
+        stride = stride == 0 ? 1 : stride;
+        if (piece != NULL && piece->strides != NULL) {
+            (*strides)[d] = (uint64_t)piece->strides[d] / tensor->dtype->block_bytes;
+        }
+    }
+    *offset = piece != NULL && tensor->nbytes != 0
+                  ? (piece->offset - item->tensor->pieces[0].offset) / tensor->dtype->block_bytes
+                  : 0;
+    return SFT_OK;
 }
 
 sft_status sft__put_tensor(sft__torch_writer *t, sft__called *c, sft_error *err) {
     const sft_import_item *item = &t->job->c.items[c->item];
-    const torch_type *type = type_of(item->dtype);
-    const sft_tensor *tensor = item->tensor;
-    const uint32_t rank = tensor->rank;
+    const sft_tensor *tensor = c->part != NULL ? c->part : item->tensor;
+    const torch_type *type = type_of(c->part != NULL ? tensor->dtype : item->dtype);
+    const bool typed = type != NULL && type->storage != NULL && t->untyped[c->item] == 0;
     const uint64_t pairs = per_unit(item);
     sft__buf *b = &t->pickle;
-    uint64_t stride = 1;
     uint64_t *strides;
+    uint64_t offset;
 
     if (c->memo != 0) {
         recall(t, c->memo);
         return SFT_OK;
     }
-    SFT_TRY(sft__export_alloc(t->job, &strides, rank, sizeof *strides, err));
-    for (uint32_t d = rank; d-- > 0;) { /* no overflow unless empty: then any stride will do */
-        strides[d] = stride > INT64_MAX ? 1 : stride;
-        stride *= d + 1 == rank ? tensor->shape[d] / pairs : tensor->shape[d];
-        stride = stride == 0 ? 1 : stride;
+    if (type == NULL) {
+        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, c->name, c->len,
+                                "PyTorch has no type %s: leave it out", tensor->dtype->name);
     }
-    put_kept(t, type->storage != NULL ? REBUILD_V2 : REBUILD_V3);
+    SFT_TRY(place_of(t, c, &strides, &offset, err));
+    put_kept(t, typed ? REBUILD_V2 : REBUILD_V3);
     sft__put_byte(b, '(');
-    put_storage(t, item, c->item, type);
-    sft__buf_text(b, "K"); /* offset 0 */
-    sft__put_byte(b, 0);
+    put_storage(t, c->item, type);
+    sft__put_int(b, (int64_t)offset);
     sft__put_byte(b, '(');
-    for (uint32_t d = 0; d < rank; d++) {
-        sft__put_int(b, (int64_t)(d + 1 == rank ? tensor->shape[d] / pairs : tensor->shape[d]));
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        sft__put_int(b, (int64_t)(d + 1 == tensor->rank ? tensor->shape[d] / pairs
+                                                        : tensor->shape[d]));
     }
     sft__buf_text(b, "t(");
-    for (uint32_t d = 0; d < rank; d++) {
+    for (uint32_t d = 0; d < tensor->rank; d++) {
         sft__put_int(b, (int64_t)strides[d]);
     }
     sft__put_byte(b, 't');
     sft__put_byte(b, 0x89); /* requires_grad False */
     sft__put_ordered_dict(t);
-    if (type->storage == NULL) {
+    if (!typed) {
         sft__buf_text(b, "ctorch\n");
         sft__buf_text(b, type->dtype);
         sft__buf_text(b, "\n");
@@ -219,17 +243,17 @@ sft_status sft__put_tensor(sft__torch_writer *t, sft__called *c, sft_error *err)
 
 /* Room was made for all: the table of names points into the list. A name that is there stays what
  * it is. */
-static void add_name(sft__torch_writer *t, const char *name, size_t len, size_t item) {
-    t->called[t->called_count] = (sft__called){name, len, item, 0, 0};
+static void add_name(sft__torch_writer *t, const char *name, size_t len, size_t item,
+                     const sft_tensor *part) {
+    t->called[t->called_count] = (sft__called){name, len, item, part, 0, false};
     t->called_count += sft__strmap_add(&t->names, t->called_count) == SFT__STRMAP_NONE;
 }
 
 static sft_status make_room(sft__torch_writer *t, sft_error *err) {
-    const sft_catalog *catalog = t->job->catalog;
     const sft_allocator *a = t->job->c.allocator;
-    const size_t most = t->job->c.item_count + sft_catalog_alias_count(catalog) +
-                        sft_catalog_metadata_count(catalog, 0) + 1;
+    const size_t most = t->job->c.item_count + t->job->c.other_count + 1;
 
+    SFT_TRY(sft__export_alloc(t->job, &t->untyped, t->job->c.item_count, 1, err));
     if (!sft__grow(a, &t->called, &t->called_room, most, sizeof *t->called) ||
         !sft__strmap_init(&t->names, t->called, sizeof *t->called, most, a)) {
         return sft__fail_nomem(err, most * sizeof *t->called);
@@ -237,43 +261,29 @@ static sft_status make_room(sft__torch_writer *t, sft_error *err) {
     return SFT_OK;
 }
 
-/* Names of the same bytes: what the catalog knows, and what a conversion recorded in the metadata
- * (alias: name). */
-static sft_status add_aliases(sft__torch_writer *t, sft_error *err) {
-    const sft_catalog *catalog = t->job->catalog;
-    const size_t items = t->called_count;
-    size_t *item_of; /* of the catalog's tensors: position + 1 */
+/* Names of the items, and the others, which share storages with them. */
+static sft_status add_names(sft__torch_writer *t, sft_error *err) {
+    static const char storage[] = "sft.storage.";
+    sft__conversion *c = &t->job->c;
 
-    SFT_TRY(sft__export_alloc(t->job, &item_of, sft_catalog_count(catalog), sizeof *item_of, err));
-    for (size_t i = 0; i < t->job->c.item_count; i++) {
-        item_of[sft_catalog_index_of(catalog, t->job->c.items[i].tensor)] = i + 1;
+    SFT_TRY(make_room(t, err));
+    for (size_t i = 0; i < c->item_count; i++) {
+        add_name(t, c->items[i].name, c->items[i].name_len, i, NULL);
     }
-    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
-        size_t len;
-        size_t of;
-        const char *name = sft_catalog_alias_at(catalog, i, &len, &of);
-        if (item_of[of] != 0) {
-            add_name(t, name, len, item_of[of] - 1);
+    for (size_t i = 0; i < c->other_count; i++) {
+        const sft__other *o = &c->others[i];
+        size_t at;
+        const sft_import_item *item = sft__convert_item_of(c, o->catalog, o->of, &at);
+        if (item == NULL) {
+            return sft__fail(err, SFT_E_INTERNAL, "another name of a tensor that is left out");
         }
-    }
-    for (size_t i = 0; i < sft_catalog_metadata_count(catalog, 0); i++) {
-        sft_metadata_entry e;
-        (void)sft_catalog_metadata_at(catalog, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        const size_t at = sft__strmap_find(&t->names, e.value, e.value_len);
-        if (at < items && !(e.key_len == 6 && memcmp(e.key, "format", 6) == 0)) {
-            add_name(t, e.key, e.key_len, t->called[at].item);
-        }
+        add_name(t, o->name, o->name_len, at, o->part ? o->shows : NULL);
+        t->untyped[at] = t->untyped[at] || (o->part && o->shows->dtype->id != item->dtype->id);
+        t->called[at].hidden = t->called[at].hidden ||
+                               (o->part && item->name_len >= sizeof storage - 1 &&
+                                memcmp(item->name, storage, sizeof storage - 1) == 0);
     }
     return SFT_OK;
-}
-
-static sft_status add_names(sft__torch_writer *t, sft_error *err) {
-    SFT_TRY(make_room(t, err));
-    for (size_t i = 0; i < t->job->c.item_count; i++) {
-        const sft_import_item *item = &t->job->c.items[i];
-        add_name(t, item->name, item->name_len, i);
-    }
-    return add_aliases(t, err);
 }
 
 /* ---------------------------------------------------------------- the pickle */
@@ -282,8 +292,10 @@ static sft_status put_flat(sft__torch_writer *t, sft_error *err) {
     sft__put_ordered_dict(t);
     sft__put_byte(&t->pickle, '(');
     for (size_t i = 0; i < t->called_count; i++) {
-        sft__put_text(&t->pickle, t->called[i].name, t->called[i].len);
-        SFT_TRY(sft__put_tensor(t, &t->called[i], err));
+        if (!t->called[i].hidden) {
+            sft__put_text(&t->pickle, t->called[i].name, t->called[i].len);
+            SFT_TRY(sft__put_tensor(t, &t->called[i], err));
+        }
     }
     sft__put_byte(&t->pickle, 'u'); /* SETITEMS */
     return SFT_OK;

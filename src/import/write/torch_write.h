@@ -16,8 +16,9 @@ typedef struct sft__called {
     const char *name; /* name, len first for the table */
     size_t len;
     size_t item;
-    uint32_t memo; /* where the pickle keeps this tensor; 0: not yet written */
-    uint32_t reserved;
+    const sft_tensor *part; /* of the item, that the name shows; NULL: all */
+    uint32_t memo;          /* where the pickle keeps this tensor; 0: not yet written */
+    bool hidden;            /* bytes that only other names show */
 } sft__called;
 
 typedef struct sft__torch_writer {
@@ -27,6 +28,7 @@ typedef struct sft__torch_writer {
     size_t called_count;
     size_t called_room;
     sft__strmap names;
+    uint8_t *untyped; /* of items: parts of them have another type */
     uint32_t memo;    /* the last number given */
     uint32_t kept[5]; /* numbers of what every tensor needs; 0: not yet written */
 } sft__torch_writer;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/write/describe.c - metadata that say something about a tensor by its name: what becomes of
+ * them where tensors get other names, or do not go on. Entries whose key ends in the name
+ * ("onnx:NAME"), and GGUF's types of blocks, an object with a member for each tensor. Read first:
+ * <sft/import.h>.
+ */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include <sft/import.h>
+#include <string.h>
+
+typedef struct naming {
+    sft_import_namer namer;
+    void *ctx;
+} naming;
+
+static bool is_text(const char *text, size_t len, const char *want) {
+    return len == strlen(want) && memcmp(text, want, len) == 0;
+}
+
+/* ---------------------------------------------------------------- "PREFIX:NAME" */
+
+/* Length of the part before the name; 0: it is no such key. */
+static size_t prefix_of(const sft_metadata_entry *e) {
+    static const char *const rows[] = {"onnx:", "tflite:", "flax:", "arrow.dim_names:"};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t n = strlen(rows[i]);
+        if (e->key_len > n && memcmp(e->key, rows[i], n) == 0) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_t prefix,
+                             sft__buf *b, sft_metadata_entry *out, sft_error *err) {
+    const char *now = NULL;
+    size_t len = 0;
+    const sft_import_named named =
+        k->namer(k->ctx, e->key + prefix, e->key_len - prefix, &now, &len);
+
+    *out = *e;
+    if (named == SFT_IMPORT_NAME_GONE) {
+        *out = (sft_metadata_entry){NULL, 0, NULL, 0};
+    } else if (named == SFT_IMPORT_NAME_HERE) {
+        sft__buf_add(b, e->key, prefix);
+        sft__buf_add(b, now, len);
+        if (b->failed) {
+            return sft__fail_nomem(err, b->len);
+        }
+        out->key = b->data;
+        out->key_len = b->len;
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- {NAME: ...} */
+
+/* A member, p at its name: what of it goes into b. NULL: no JSON of this form. */
+static const char *rename_member(const naming *k, sft__json *j, const char *p, sft__buf *name,
+                                 sft__buf *b) {
+    const char *now = NULL;
+    size_t len = 0;
+    sft__json_str s;
+
+    p = *p == '"' ? sft__json_read(j, p, &s) : NULL;
+    if (p == NULL) {
+        return NULL;
+    }
+    name->len = 0;
+    sft__buf_add(name, s.raw, s.len); /* room for what it is decoded to */
+    if (name->failed) {
+        return NULL;
+    }
+    const size_t n = s.len != 0 ? sft__json_decode(name->data, &s) : 0;
+    const sft_import_named named = k->namer(k->ctx, n != 0 ? name->data : "", n, &now, &len);
+    p = sft__json_blank(p);
+    const char *value = *p == ':' ? sft__json_blank(p + 1) : NULL;
+    p = value != NULL ? sft__json_value(j, value, 1) : NULL;
+    if (p != NULL && named != SFT_IMPORT_NAME_GONE) {
+        sft__buf_text(b, b->len > 1 ? "," : "");
+        sft__json_string(b, named == SFT_IMPORT_NAME_HERE ? now : name->data,
+                         named == SFT_IMPORT_NAME_HERE ? len : n);
+        sft__buf_text(b, ":");
+        sft__buf_add(b, value, (size_t)(p - value));
+    }
+    return p;
+}
+
+/* text: with zeros behind it. False: it is no object, and stays as it is. */
+static bool rename_members(const naming *k, const char *text, size_t len, sft__buf *name,
+                           sft__buf *b) {
+    sft__json j = {.end = text + len};
+    const char *p = sft__json_blank(text);
+
+    if (*p != '{') {
+        return false;
+    }
+    sft__buf_text(b, "{");
+    p = sft__json_blank(p + 1);
+    while (p != NULL && *p != '}') {
+        p = rename_member(k, &j, p, name, b);
+        p = p != NULL ? sft__json_blank(p) : NULL;
+        if (p != NULL && *p == ',') {
+            p = sft__json_blank(p + 1);
+        } else if (p != NULL && *p != '}') {
+            p = NULL;
+        }
+    }
+    sft__buf_text(b, "}");
+    return p != NULL && sft__json_blank(p + 1) == j.end;
+}
+
+static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
+                               const sft_allocator *allocator, sft__buf *b, sft_metadata_entry *out,
+                               sft_error *err) {
+    static const char zeros[SFT__JSON_SLACK];
+    sft_status status = SFT_OK;
+    sft__buf text;
+    sft__buf name;
+
+    sft__buf_init(&text, allocator);
+    sft__buf_init(&name, allocator);
+    sft__buf_add(&text, e->value, e->value_len);
+    sft__buf_add(&text, zeros, sizeof zeros);
+    *out = *e;
+    const bool is_object =
+        !text.failed && rename_members(k, text.data, e->value_len, &name, b);
+    if (text.failed || name.failed || b->failed) {
+        status = sft__fail_nomem(err, e->value_len);
+    } else if (is_object && b->len == 2) {
+        *out = (sft_metadata_entry){NULL, 0, NULL, 0};
+    } else if (is_object) {
+        out->value = b->data;
+        out->value_len = b->len;
+    }
+    sft__buf_reset(&name);
+    sft__buf_reset(&text);
+    return status;
+}
+
+/* ---------------------------------------------------------------- public */
+
+int sft_import_describes(const sft_metadata_entry *entry) {
+    return prefix_of(entry) != 0 || is_text(entry->key, entry->key_len, "gguf.tensors");
+}
+
+sft_status sft_import_describe(sft_metadata_entry *out, char **memory, size_t *memory_size,
+                               const sft_metadata_entry *entry, sft_import_namer namer, void *ctx,
+                               const sft_allocator *allocator, sft_error *err) {
+    const naming k = {namer, ctx};
+    const size_t prefix = prefix_of(entry);
+    sft_status status = SFT_OK;
+    sft__buf b;
+
+    *memory = NULL;
+    *memory_size = 0;
+    *out = *entry;
+    if (!sft_import_describes(entry)) {
+        return SFT_OK;
+    }
+    sft__buf_init(&b, sft__allocator(allocator));
+    status = prefix != 0 ? rename_key(&k, entry, prefix, &b, out, err)
+                         : rename_value(&k, entry, sft__allocator(allocator), &b, out, err);
+    if (status == SFT_OK && (out->key == b.data || out->value == b.data) && b.data != NULL) {
+        *memory = b.data;
+        *memory_size = b.cap;
+    } else {
+        sft__buf_reset(&b);
+    }
+    return status;
+}
