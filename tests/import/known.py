@@ -75,6 +75,23 @@ def check(tool, folder, what, raw, words, faults):
         faults.append("%s: scan: exit %d: %s" % (what, run.status, run.err[:200]))
 
 
+def lengths(tool, folder, faults):
+    """Whatever the length of its header, and so the first bytes: a safetensors file is one to every command."""
+    text = json.dumps({"w": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}}).encode()
+    names = []
+    for n in (*range(len(text), 2000), *range(65536 + 128, 65536 + 1500, 256), 0x281, 0xA08, 0x4B50):
+        names.append("h%d.safetensors" % n)
+        (folder / names[-1]).write_bytes(struct.pack("<Q", n) + text.ljust(n) + bytes(8))
+    run = Run(tool, ["scan", "--json", *names], folder)
+    found = [json.loads(line) for line in run.out.splitlines()]
+    wrong = [f["file"] for f in found if (f["format"], f["verdict"]) != ("safetensors", "harmless")]
+    if wrong or len(found) != len(names):
+        faults.append("lengths of headers: %d of %d files, wrong %s" % (len(found), len(names), wrong[:5]))
+    run = Run(tool, ["convert", "h640.safetensors", "-o", "h640.npz"], folder)
+    if run.status != 0:
+        faults.append("convert of a header of 640 bytes: %s" % run.err[:200])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -101,6 +118,7 @@ def main():
             if run.status != 1 or words.encode() not in run.err:
                 faults.append("%s: exit %d: %s" % (inside, run.status, run.err[:300]))
             count += 1
+        lengths(tool, folder, faults)
     for f in faults:
         print("FAULT", f)
     print("%d formats, %d faults" % (count, len(faults)))

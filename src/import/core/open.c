@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/open.c - from a path or source to a catalog and a report: options, detection, the job that
- * a reader works with. Opening and scanning are the same run: a scan throws the catalog away. Read
- * first: import.h.
+ * import/core/open.c - from a path or source to a catalog and a report: options, detection, the job
+ * that a reader works with. Opening and scanning are the same run: a scan throws the catalog away.
+ * Read first: import.h.
  */
 #include "base/checked.h"
 #include "base/limits.h"
@@ -89,9 +89,10 @@ static sft_status view_as(const sft__import *job, sft_tensor *t, sft_error *err)
     SFT_TRY(job->options.view_as(job->options.view_ctx, t, &then, err));
     if (then == NULL || sft_dtype_get(then->id) == NULL || now->block_elements != 1 ||
         then->block_elements != 1 || then->block_bytes != now->block_bytes) {
-        return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
-                                "elements of type %s cannot be seen as %s, which are of another size",
-                                now->name, then != NULL ? then->name : "none");
+        return sft__fail_tensor(
+            err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
+            "elements of type %s cannot be seen as %s, which are of another size", now->name,
+            then != NULL ? then->name : "none");
     }
     t->dtype = then;
     return SFT_OK;
@@ -149,6 +150,22 @@ static bool is_safetensors(const sft__probe *p) {
     return n >= 2 && n <= p->size - 8 && p->head[8] == '{';
 }
 
+/* Some lengths of a header begin as other formats do ("80 02" as a pickle): what is a safetensors
+ * file to its last byte is one. */
+static bool is_whole_safetensors(const sft__probe *p) {
+    sft_catalog *catalog = NULL;
+    sft_source *part;
+    sft_error ignored;
+
+    if (!is_safetensors(p) ||
+        sft__source_part(&part, p->source, 0, p->size, "", p->allocator, &ignored) != SFT_OK) {
+        return false;
+    }
+    const bool whole = sft_catalog_open_source(&catalog, part, NULL, &ignored) == SFT_OK;
+    sft_catalog_close(catalog);
+    return whole;
+}
+
 sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_error *err) {
     uint8_t head[SFT__IMPORT_HEAD];
     sft__probe p;
@@ -159,7 +176,9 @@ sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_err
     *format = SFT_IMPORT_UNKNOWN;
     SFT_TRY(probe_read(&p, head, source, sft__allocator(NULL), err));
     const sft__reader *reader = sft__import_reader_for(&p);
-    if (reader != NULL) {
+    if (reader != NULL && is_whole_safetensors(&p)) {
+        *format = SFT_IMPORT_SAFETENSORS;
+    } else if (reader != NULL) {
         *format = reader->format;
     } else if (is_safetensors(&p)) {
         *format = SFT_IMPORT_SAFETENSORS;
@@ -344,10 +363,9 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
-/* Where a path names no file: the index of TensorFlow's, or the .metadata of a distributed checkpoint,
- * that it stands for, in `found`
- * (SFT__TF_PATH bytes) and *path; else `status`, why the path cannot be opened, with its record in
- * err. */
+/* Where a path names no file: the index of TensorFlow's, or the .metadata of a distributed
+ * checkpoint, that it stands for, in `found` (SFT__TF_PATH bytes) and *path; else `status`, why the
+ * path cannot be opened, with its record in err. */
 static sft_status located_source(sft_source **out, const char **path, char *found,
                                  sft_status status, const sft_import_options *options,
                                  sft_error *err) {
