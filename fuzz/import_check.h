@@ -23,12 +23,14 @@
 enum { READ_MOST = 1 << 16 };
 
 /* An allocator that counts what is out, so that a leak fails the run that made it, and that keeps
- * large blocks, poisoned, for the next run: to map and unmap them is half of a run's time
- * otherwise. */
-enum { KEPT_FROM = 1 << 15, KEPT_LOG = 24, KEPT_MOST = 64 };
+ * large blocks for the next run: to map and unmap them is half of a run's time otherwise. Of those
+ * the first 64 KiB are poisoned while nobody has them, and 4 KiB behind their end while somebody
+ * has: of blocks of megabytes all of it would be half of the time again. */
+enum { KEPT_FROM = 1 << 15, KEPT_LOG = 24, KEPT_MOST = 64, POISON_HEAD = 1 << 16, POISON_TAIL = 4096 };
 
 static struct {
-    void *kept[KEPT_LOG + 1][KEPT_MOST]; /* of 2^k bytes each */
+    void *kept[KEPT_LOG + 1][KEPT_MOST]; /* of 2^k bytes each, and as many behind as are poisoned */
+    size_t was[KEPT_LOG + 1][KEPT_MOST]; /* how long it was when it was given back */
     unsigned count[KEPT_LOG + 1];
     size_t out;
 } fuzz_memory;
@@ -41,19 +43,30 @@ static unsigned kept_log(size_t size) {
     return log;
 }
 
+static size_t head_of(size_t size) {
+    return size < POISON_HEAD ? size : (size_t)POISON_HEAD;
+}
+
 static void *fuzz_alloc(void *ctx, size_t size) {
     const unsigned log = kept_log(size);
+    size_t was = 0;
     void *p;
 
     (void)ctx;
     if (size < KEPT_FROM || log > KEPT_LOG) {
         p = malloc(size != 0 ? size : 1);
     } else {
-        p = fuzz_memory.count[log] != 0 ? fuzz_memory.kept[log][--fuzz_memory.count[log]]
-                                        : malloc((size_t)1 << log);
+        if (fuzz_memory.count[log] != 0) {
+            const unsigned i = --fuzz_memory.count[log];
+            p = fuzz_memory.kept[log][i];
+            was = fuzz_memory.was[log][i];
+        } else {
+            p = malloc(((size_t)1 << log) + POISON_TAIL);
+        }
         if (p != NULL) {
-            ASAN_POISON_MEMORY_REGION((uint8_t *)p + size, ((size_t)1 << log) - size);
-            ASAN_UNPOISON_MEMORY_REGION(p, size);
+            ASAN_UNPOISON_MEMORY_REGION(p, head_of(size > was ? size : was));
+            ASAN_UNPOISON_MEMORY_REGION((uint8_t *)p + was, POISON_TAIL);
+            ASAN_POISON_MEMORY_REGION((uint8_t *)p + size, POISON_TAIL);
         }
     }
     fuzz_memory.out += p != NULL;
@@ -69,10 +82,14 @@ static void fuzz_free(void *ctx, void *p, size_t size) {
     }
     fuzz_memory.out--;
     if (size < KEPT_FROM || log > KEPT_LOG || fuzz_memory.count[log] == KEPT_MOST) {
+        if (size >= KEPT_FROM && log <= KEPT_LOG) {
+            ASAN_UNPOISON_MEMORY_REGION((uint8_t *)p + size, POISON_TAIL);
+        }
         free(p);
         return;
     }
-    ASAN_POISON_MEMORY_REGION(p, (size_t)1 << log);
+    ASAN_POISON_MEMORY_REGION(p, head_of(size));
+    fuzz_memory.was[log][fuzz_memory.count[log]] = size;
     fuzz_memory.kept[log][fuzz_memory.count[log]++] = p;
 }
 

@@ -5,6 +5,7 @@
  * unpack_step.h.
  */
 #include "import/archive/unpack_step.h"
+#include "base/checked.h"
 #include <zlib.h>
 #if SFT_HAVE_BZIP2
 #include <bzlib.h>
@@ -26,8 +27,51 @@ struct sft__stepper {
 #endif
 #if SFT_HAVE_LZMA
     lzma_stream l;
+    lzma_allocator memory;
 #endif
 };
+
+/* ---------------------------------------------------------------- the libraries' memory is the caller's */
+
+enum { SIZE_BEFORE = 16 }; /* each block's size, which freeing needs; aligned as malloc does */
+
+static void *step_alloc(void *stepper, size_t count, size_t size) {
+    const sft__stepper *s = stepper;
+    size_t all;
+
+    if (!sft__mul_size(count, size, &all) || !sft__add_size(all, SIZE_BEFORE, &all)) {
+        return NULL;
+    }
+    uint8_t *p = sft__alloc(s->allocator, all);
+    if (p == NULL) {
+        return NULL;
+    }
+    memcpy(p, &all, sizeof all);
+    return p + SIZE_BEFORE;
+}
+
+static void step_release(void *stepper, void *p) {
+    const sft__stepper *s = stepper;
+    size_t all;
+
+    if (p != NULL) {
+        uint8_t *const block = (uint8_t *)p - SIZE_BEFORE;
+        memcpy(&all, block, sizeof all);
+        sft__free(s->allocator, block, all);
+    }
+}
+
+static voidpf zlib_alloc(voidpf stepper, uInt count, uInt size) {
+    return step_alloc(stepper, count, size);
+}
+
+#if SFT_HAVE_BZIP2
+static void *bzip2_alloc(void *stepper, int count, int size) {
+    return count < 0 || size < 0 ? NULL : step_alloc(stepper, (size_t)count, (size_t)size);
+}
+#endif
+
+/* ---------------------------------------------------------------- streams */
 
 bool sft__pack_is_read(sft__pack pack) {
     switch (pack) {
@@ -73,6 +117,9 @@ bool sft__step_restart(sft__stepper *s) {
     if (s->pack == SFT__PACK_BZIP2) {
         step_stop(s);
         memset(&s->b, 0, sizeof s->b);
+        s->b.bzalloc = bzip2_alloc;
+        s->b.bzfree = step_release;
+        s->b.opaque = s;
         s->started = BZ2_bzDecompressInit(&s->b, 0, 0) == BZ_OK;
         return s->started;
     }
@@ -82,6 +129,8 @@ bool sft__step_restart(sft__stepper *s) {
         const lzma_stream fresh = LZMA_STREAM_INIT;
         step_stop(s);
         s->l = fresh;
+        s->memory = (lzma_allocator){step_alloc, step_release, s};
+        s->l.allocator = &s->memory;
         s->started = lzma_auto_decoder(&s->l, LZMA_MEMORY, LZMA_IGNORE_CHECK) == LZMA_OK;
         return s->started;
     }
@@ -89,6 +138,9 @@ bool sft__step_restart(sft__stepper *s) {
     if (s->started) {
         return inflateReset(&s->z) == Z_OK;
     }
+    s->z.zalloc = zlib_alloc;
+    s->z.zfree = step_release;
+    s->z.opaque = s;
     s->started = inflateInit2(&s->z, s->pack == SFT__PACK_ZLIB ? MAX_WBITS : -MAX_WBITS) == Z_OK;
     return s->started;
 }
