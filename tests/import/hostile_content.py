@@ -146,6 +146,12 @@ def keras_cases():
     case("operator.json", js(model({"class_name": "TFOpLambda", "config": {"function": "math.add"}})), H)
     case("operator-file.json", js(model({"class_name": "TFOpLambda", "config": {"function": "io.write_file"}})), D,
          "keras-operator")
+    case("class.json", js(model(DENSE, {"class_name": "MyLayer", "config": {"name": "m"}})), U, "keras-custom")
+    case("class-registered.json", js(model(DENSE, keras("MyLayer", {"name": "m"}, None, "MyLayer"))), U, "keras-custom")
+    case("loss.json", js(dict(model(DENSE), training_config={"loss": "my_loss", "metrics": ["accuracy"]})), U, "keras-custom")
+    case("metrics.json", js(dict(model(DENSE), training_config={"loss": "mse", "metrics": ["accuracy", "my_metric"]})), U, "keras-custom")
+    case("metrics-own.json", js(dict(model(DENSE), training_config={"loss": "mse", "metrics": ["accuracy", "AUC", "mae"]})), H)
+    case("activation-own.json", js(model({"class_name": "Dense", "config": {"activation": "my_activation"}})), U, "keras-custom")
     case("activation.json", js(model(keras("Activation", {"activation": "relu"}))), H)
 
 
@@ -382,6 +388,8 @@ def text_cases():
                  '"_tar\\\n  get_": os.system\n', "_target_: !!str os.system\n", "_target_: &a os.system\n", "_target_: >-\n  os.system\n",
                  "a: os.system\nb: &b os.system\n_target_: *b\n", "_target_: \"os\\x2esystem\"\nb: os.system\n", "class_path: os.system\n"):
         case("config.yaml", text, D, "config-target")
+    case("config.yaml", "chat_template: \"{{ x.__class__.__init__.__globals__['os'] }}\"\n", D, "template")
+    case("config.yaml", "a: {{ values }}\n", H)
     case("config.yaml", '"\\U0000005ftarget_": my.Class\n', U, "config-target")
     case("config.yaml", "a: 1\u2028!!python/object/apply:os.system ['id']\n", D, "yaml-tag")
     case("config.yaml", "\ufeff!!python/object/apply:os.system ['id']\n", D, "yaml-tag")

@@ -112,6 +112,12 @@ typedef struct sft__keras {
     size_t at;
 } sft__keras;
 void sft__content_keras(const sft__content *c, const sft__keras *object);
+/* Keras's own classes, and names of its losses, metrics and activations. keras_names.c */
+extern const char *const sft__keras_classes[];
+extern const size_t sft__keras_classes_count;
+extern const char *const sft__keras_words[];
+extern const size_t sft__keras_words_count;
+bool sft__content_keras_has(const char *name);
 /* Texts that are suspicious anywhere in such a file. */
 bool sft__content_keras_word(const char *text, size_t len);
 

@@ -41,6 +41,7 @@ typedef struct walking {
     unsigned depth;
     bool keras;       /* an object of Keras was met */
     const char *word; /* a suspicious text, if it turns out to be Keras's */
+    const char *own;  /* a loss, metric or activation that Keras does not have, likewise */
     sft__buf room;    /* of decoded texts */
     level levels[SFT__JSON_DEPTH + 1];
 } walking;
@@ -230,6 +231,22 @@ static void take_template(walking *w, const sft__json_str *s, const sft__json_st
     (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
 }
 
+static bool is_function_of(const level *l) {
+    return l->object &&
+           (is(&l->key, "loss") || is(&l->key, "metrics") || is(&l->key, "activation") ||
+            is(&l->key, "recurrent_activation") || is(&l->key, "weighted_metrics"));
+}
+
+/* "loss": "mse", "metrics": ["accuracy"] */
+static void function_text(walking *w, const level *l, const level *above, const sft__json_str *s) {
+    char room[FIELD_MOST];
+
+    if ((is_function_of(l) || (above != NULL && is_function_of(above))) && w->own == NULL &&
+        !sft__content_keras_has(field(room, s))) {
+        w->own = s->raw;
+    }
+}
+
 /* Texts that are pickles, or words of Keras's, whatever their key. */
 static void any_text(walking *w, const sft__json_str *s) {
     char room[FIELD_MOST];
@@ -284,6 +301,7 @@ static void on_text(walking *w, const sft__json_str *s) {
         take_template(w, s, &l->key);
         return;
     }
+    function_text(w, l, above, s);
     if (!l->object && l->fields[F_MODULE].raw == NULL) {
         l->fields[F_MODULE] = *s; /* of a list its first text */
     }
@@ -495,6 +513,11 @@ bool sft__content_json(const sft__content *c, bool *is_json) {
             c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word), w->word,
             strcspn(w->word, "\""),
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
+    }
+    if (w->keras && w->own != NULL) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own), w->own,
+                          strcspn(w->own, "\""),
+                          "a function that Keras does not have: its code is not in the file");
     }
     sft__buf_reset(&w->room);
     sft__free(c->job->allocator, w, sizeof *w);

@@ -149,6 +149,37 @@ static void operator_of(const sft__content *c, const sft__keras *o) {
     }
 }
 
+static bool is_in(const char *const *list, size_t count, const char *name) {
+    size_t low = 0;
+    size_t high = count;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const int order = strcmp(name, list[middle]);
+        if (order == 0) {
+            return true;
+        }
+        if (order > 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return false;
+}
+
+bool sft__content_keras_has(const char *name) {
+    return is_in(sft__keras_classes, sft__keras_classes_count, name) ||
+           is_in(sft__keras_words, sft__keras_words_count, name);
+}
+
+/* A class that Keras looks up by its name alone: its own, or one that the loading program
+ * registered. */
+static bool is_foreign(const sft__keras *o) {
+    return (o->module == NULL || *o->module == '\0') && strchr(o->class_name, '>') == NULL &&
+           !sft__content_keras_has(o->class_name);
+}
+
 static bool is_custom(const char *registered) {
     const char *mark = strchr(registered, '>');
     return mark != NULL && strncmp(registered, "keras>", 6) != 0 &&
@@ -175,7 +206,8 @@ void sft__content_keras(const sft__content *c, const sft__keras *o) {
     if (o->module != NULL) {
         module_of(c, o);
     }
-    if ((o->registered != NULL && is_custom(o->registered)) || is_custom(o->class_name)) {
+    if ((o->registered != NULL && is_custom(o->registered)) || is_custom(o->class_name) ||
+        is_foreign(o)) {
         say(c, o, SFT_SCAN_UNKNOWN, "keras-custom",
             o->registered != NULL ? o->registered : o->class_name,
             "a class that Keras does not have: its code is not in the file");

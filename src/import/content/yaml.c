@@ -273,8 +273,44 @@ static bool tags(const sft__content *c) {
     return good;
 }
 
+static const char *find_word(const char *p, const char *end, const char *word) {
+    const size_t n = strlen(word);
+
+    while ((size_t)(end - p) >= n) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p;
+        }
+        p++;
+    }
+    return NULL;
+}
+
+/* A template among the values that reaches into the interpreter. Which program renders it is not known, so it
+ * is not read as chat templates are. */
+static bool templates(const sft__content *c) {
+    static const char *const words[] = {"__globals__", "__subclasses__", "__import__",
+                                        "__builtins__", "__mro__", "__class__"};
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+
+    if (find_word(text, end, "{{") == NULL && find_word(text, end, "{%") == NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *at = find_word(text, end, words[i]);
+        if (at != NULL) {
+            sft__content_find(c, SFT_SCAN_DANGEROUS, "template", (size_t)(at - text), at,
+                              strlen(words[i]), "a template that reaches into the interpreter");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool sft__content_yaml(const sft__content *c) {
     const bool plain = tags(c);
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
-    return escaped_keys(c) && plain && named;
+    const bool quiet = templates(c);
+    return escaped_keys(c) && plain && named && quiet;
 }
