@@ -138,9 +138,7 @@ static bool is_place_known(sft__scan *s, const sft_source *source, uint64_t offs
             return true;
         }
     }
-    if (s->place_count < SFT__SCAN_PLACES) {
-        s->places[s->place_count++] = (sft__place){source, offset};
-    }
+    s->places[s->place_count] = (sft__place){source, offset};
     return false;
 }
 
@@ -150,9 +148,15 @@ static sft_status push_inside(sft__scan *s, const sft__scan_part *part, uint64_t
     sft__task t = {.kind = SFT__TASK_PART, .part = *part};
     char name[32];
 
+    if (s->place_count == SFT__SCAN_PLACES) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "members",
+                       "more files within files than are looked into");
+        return SFT_OK;
+    }
     if (is_place_known(s, part->source, offset)) {
         return SFT_OK;
     }
+    s->place_count++;
     (void)snprintf(name, sizeof name, "@%llu", (unsigned long long)(offset - part->offset));
     t.where = sft__scan_join(s, part->where, name);
     if (t.where == NULL) {
@@ -232,9 +236,16 @@ static bool is_zip_format(uint32_t format) {
 sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__looked *l, bool *is,
                            sft_error *err) {
     sft__members list[SFT__MEMBERS_MOST];
+    const uint64_t tail = part->size < SFT__MEMBERS_TAIL ? part->size : SFT__MEMBERS_TAIL;
     size_t count;
 
     *is = false;
+    if (s->look_left < tail) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "members",
+                       "more parts than archives are looked for in");
+        return SFT_OK;
+    }
+    s->look_left -= tail;
     SFT_TRY(find_hdf5(s, part, l, err));
     SFT_TRY(sft__members_list(list, &count, part, is_zip_format(l->format), err));
     for (size_t i = 0; i < count; i++) {

@@ -16,6 +16,8 @@ enum {
     WALK_MOST = 32 << 20,
     UNPACK_FLOOR = 160 << 20,
     RUNS_MOST = 256 << 20,
+    LOOK_FLOOR = 256 << 20,
+    LOOK_MOST = 1536 << 20,
     SMALL = 256
 };
 
@@ -417,6 +419,8 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     s->job = job;
     s->keep_left = 2 * SFT__SCAN_KEEP;
     s->runs_left = RUNS_MOST;
+    s->look_left = LOOK_FLOOR + (size / 2 < LOOK_MOST ? size / 2 : LOOK_MOST);
+    sft__scan_letters(s);
     s->unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     job->walk_left = WALK_FLOOR + (size < WALK_MOST / 4 ? 2 * size : WALK_MOST - WALK_FLOOR);
     job->work = s;

@@ -13,9 +13,9 @@ enum {
     LOCATOR_BYTES = 20,
     ENTRY_BYTES = 46,
     LOCAL_BYTES = 30,
-    TAIL = 65536 + END_BYTES,
+    ENDS = 64, /* end records that are looked at: the last ones */
     BLOCK = 512,
-    BEHIND_MOST = 512 << 20 /* bytes that are gone through for a tar behind a tar */
+    BEHIND_MOST = 64 << 20 /* bytes that are gone through for a tar behind a tar */
 };
 #define SIG_END     0x06054b50u
 #define SIG_END64   0x06064b50u
@@ -411,13 +411,29 @@ static sft_status take_zip(listing *l, const zip_end *e, uint64_t end, sft_error
     return SFT_OK;
 }
 
+/* Places of the last ENDS signatures, in a ring; returns how many there were. */
+static size_t find_ends(const uint8_t *tail, size_t len, size_t at[ENDS]) {
+    const uint8_t *end = tail + len - END_BYTES + 1;
+    const uint8_t *p = tail;
+    size_t count = 0;
+
+    while (p < end && (p = memchr(p, 'P', (size_t)(end - p))) != NULL) {
+        if (sft__load_le32(p) == SIG_END) {
+            at[count++ % ENDS] = (size_t)(p - tail);
+        }
+        p++;
+    }
+    return count;
+}
+
 /* Every end record of the last 64 KiB that is not within an archive found before: readers take the
  * last one, but for those that mind the length of its comment. */
 static sft_status zip_list(listing *l, sft_error *err) {
     const sft__scan_part *part = l->part;
-    const size_t len = part->size < TAIL ? (size_t)part->size : TAIL;
+    const size_t len = part->size < SFT__MEMBERS_TAIL ? (size_t)part->size : SFT__MEMBERS_TAIL;
     const uint64_t base = part->offset + part->size - len;
     const sft_allocator *a = sft__allocator(NULL);
+    size_t at[ENDS];
     sft_status status;
     zip_end e;
 
@@ -426,9 +442,10 @@ static sft_status zip_list(listing *l, sft_error *err) {
         return sft__fail_nomem(err, len);
     }
     status = sft_source_read(part->source, base, tail, len, err);
-    for (size_t i = len - END_BYTES + 1; i-- > 0 && status == SFT_OK;) {
-        if (tail[i] != 'P' || sft__load_le32(tail + i) != SIG_END || is_inside(l, base + i) ||
-            l->count + 3 > SFT__MEMBERS_MOST ||
+    const size_t found = status == SFT_OK ? find_ends(tail, len, at) : 0;
+    for (size_t n = 0; n < found && n < ENDS && status == SFT_OK; n++) {
+        const size_t i = at[(found - 1 - n) % ENDS];
+        if (is_inside(l, base + i) || l->count + 3 > SFT__MEMBERS_MOST ||
             !end_understood(part->source, part->offset, base + i, tail + i, &e, &status, err)) {
             continue;
         }

@@ -11,7 +11,11 @@
 
 #include "import/scan/scan.h"
 
-enum { SFT__MEMBER_NAME = 256, SFT__MEMBERS_MOST = 6 /* containers that one part is */ };
+enum {
+    SFT__MEMBER_NAME = 256,
+    SFT__MEMBERS_MOST = 6,         /* containers that one part is */
+    SFT__MEMBERS_TAIL = 65536 + 22 /* bytes in which an end record is looked for */
+};
 
 typedef struct sft__member {
     char name[SFT__MEMBER_NAME]; /* NUL-terminated; long ones are cut */

@@ -112,7 +112,7 @@ static void take_window(runs *r, size_t len, bool last, size_t *used) {
     const uint8_t *p = r->bytes;
 
     *used = len;
-    while ((p = find_run(r, p, end)) != NULL) {
+    while (!r->s->tired && (p = find_run(r, p, end)) != NULL) {
         while (p > r->bytes && r->letter[p[-1]]) {
             p--;
         }
@@ -147,7 +147,7 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *e
                    1)) {
         return sft__fail_nomem(err, WINDOW);
     }
-    for (uint64_t at = 0; at < most && status == SFT_OK;) {
+    for (uint64_t at = 0; at < most && status == SFT_OK && !s->tired;) {
         const uint64_t left = most - at;
         const size_t n = left < r.room ? (size_t)left : r.room;
         size_t used;

@@ -20,11 +20,18 @@ enum {
     ZIP_LEAST = 98,          /* bytes of an archive with a member */
     ZIP_TAIL = 65557,        /* in which its end record lies */
     TAR_BLOCK = 512,         /* of bytes */
-    CODE_BYTES = 16,         /* that are decoded for the price of an opcode */
+    CODE_PRICE = 10,         /* of opcodes: for a first look */
+    TAIL_BYTES = 32,         /* of an end that are gone through for the price of one */
+    CODE_BYTES = 4,         /* that are decoded for the price of an opcode */
     STRING_MOST = 16 << 20,  /* bytes of a text that are decoded */
     WAITING_MOST = 48 << 20, /* bytes of copies */
     STRINGS_MOST = 8192
 };
+
+/* Work is paid for with opcodes of the walk: one budget bounds the time of all. */
+static void pay(const sft__scan *s, uint64_t work) {
+    s->job->walk_left -= work < s->job->walk_left ? work : s->job->walk_left;
+}
 
 /* ---------------------------------------------------------------- what bytes are */
 
@@ -38,7 +45,7 @@ static bool unpacks(const sft__scan *s, sft__pack pack, const uint8_t *bytes, si
     if (pack != SFT__PACK_ZLIB) {
         return true; /* its mark is long enough, or is looked at by its own library */
     }
-    s->job->walk_left -= s->job->walk_left < TRIAL_PRICE ? s->job->walk_left : TRIAL_PRICE;
+    pay(s, TRIAL_PRICE);
     sft__stepper *step = sft__step_create(pack, s->job->allocator);
     if (step == NULL) {
         return true;
@@ -107,13 +114,13 @@ static uint8_t digit16(uint8_t c) {
                                                               : 255);
 }
 
-typedef enum letters { BASE64 = 0, BASE64_STANDARD, HEX, CODES } letters;
-
 /* How one reads the letters: 255 are passed over, as Python does; '=' ends base64. */
-static void table_of(uint8_t table[256], letters code) {
+void sft__scan_letters(sft__scan *s) {
     for (unsigned c = 0; c < 256; c++) {
-        const bool other = code == BASE64_STANDARD && (c == '-' || c == '_');
-        table[c] = other ? 255 : code == HEX ? digit16((uint8_t)c) : digit64((uint8_t)c);
+        const bool other = c == '-' || c == '_';
+        s->letters[SFT__BASE64][c] = digit64((uint8_t)c);
+        s->letters[SFT__BASE64_STANDARD][c] = other ? 255 : digit64((uint8_t)c);
+        s->letters[SFT__HEX][c] = digit16((uint8_t)c);
     }
 }
 
@@ -187,8 +194,20 @@ static bool is_letters(const uint8_t *text, size_t len) {
 /* ---------------------------------------------------------------- a part of its own */
 
 static void too_much(sft__scan *s, const sft__scan_part *part) {
+    s->tired = s->tired || s->job->walk_left == 0;
     sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "strings",
                    "more strings, or larger ones, than are decoded");
+}
+
+/* What it costs to look into a part, in opcodes: its reader or decompressor has to be set up. */
+static uint64_t price_of(const uint8_t *head, size_t len) {
+    const sft__pack pack = sft__pack_of(head, len);
+
+    return len >= 4 && memcmp(head, "\x89HDF", 4) == 0 ? 100000
+           : pack == SFT__PACK_BZIP2                   ? 60000
+           : pack == SFT__PACK_LZMA                    ? 30000
+           : sft__scan_is_file(head, len)              ? 10000
+                                                       : 2000;
 }
 
 /* owned: freed when the part is done. */
@@ -198,7 +217,7 @@ static void push_string(sft__scan *s, const sft__scan_part *outer, sft__scan_par
     sft__task close = {.kind = SFT__TASK_CLOSE, .bytes = owned, .size = room};
     sft__task t = {.kind = SFT__TASK_PART};
 
-    if (s->strings >= STRINGS_MOST || outer->depth >= SFT__SCAN_DEPTH ||
+    if (s->strings >= STRINGS_MOST || s->job->walk_left == 0 || outer->depth >= SFT__SCAN_DEPTH ||
         s->string_bytes + room > WAITING_MOST) {
         too_much(s, outer);
         sft__free(a, owned, room);
@@ -249,7 +268,7 @@ static bool is_something(sft__scan *s, const uint8_t *bytes, size_t len, bool wa
     }
     const bool pickle = (bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) ||
                         sft__walk_skims(bytes, len, &opcodes);
-    s->job->walk_left -= s->job->walk_left < opcodes / 8 ? s->job->walk_left : opcodes / 8;
+    pay(s, opcodes / 8);
     return pickle;
 }
 
@@ -269,23 +288,27 @@ static bool is_text_known(sft__scan *s, const uint8_t *bytes, size_t len) {
 
 /* The text, read as one code: a part of its own if anything is in it. */
 static bool take_code(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
-                      letters code, bool whole) {
-    const unsigned bits = code == HEX ? 4 : 6;
+                      sft__letters code, bool whole) {
+    const unsigned bits = code == SFT__HEX ? 4 : 6;
     const sft_allocator *a = s->job->allocator;
-    const bool letters_only = whole && code != HEX && is_letters(text, len);
-    uint8_t table[256];
+    const bool letters_only = whole && code != SFT__HEX && is_letters(text, len);
+    const uint8_t *table = s->letters[code];
     uint8_t some[SOME];
 
-    table_of(table, code);
+    pay(s, CODE_PRICE);
+    if (s->job->walk_left == 0) {
+        too_much(s, part);
+        return false;
+    }
     const size_t n = decode(some, sizeof some, text, len, table, bits);
     const bool marked = n >= 2 && some[0] == 0x80 && some[1] >= 2 && some[1] <= 5;
     if (n < LEAST ||
         (!letters_only && !marked && !is_letters(some, n) && !is_something(s, some, n, false))) {
         return false;
     }
-    if (len > STRING_MOST || s->job->walk_left == 0) {
+    if (len > STRING_MOST) {
         too_much(s, part);
-        len = s->job->walk_left == 0 ? 0 : STRING_MOST;
+        len = STRING_MOST;
     }
     const size_t room = len / 8 * bits + bits + 1;
     uint8_t *out = sft__alloc(a, room);
@@ -294,12 +317,12 @@ static bool take_code(sft__scan *s, const sft__scan_part *part, const uint8_t *t
         return false;
     }
     const size_t size = decode(out, room, text, len, table, bits);
-    s->job->walk_left -=
-        s->job->walk_left < size / CODE_BYTES ? s->job->walk_left : size / CODE_BYTES;
+    pay(s, size / CODE_BYTES);
     if ((is_something(s, out, size, false) || is_letters(out, size)) &&
         !is_text_known(s, out, size)) {
         const sft__scan_part inner = {.size = size, .base = SFT_NO_OFFSET};
-        push_string(s, part, inner, out, room, code == HEX ? "hex" : "base64");
+        pay(s, price_of(out, size));
+        push_string(s, part, inner, out, room, code == SFT__HEX ? "hex" : "base64");
         return true;
     }
     sft__free(a, out, room);
@@ -315,7 +338,7 @@ void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *tex
     static const char mark[] = ";base64,";
     const uint8_t *p = text;
 
-    if (len < SFT__CODED_LEAST) {
+    if (len < SFT__CODED_LEAST || s->tired) {
         return;
     }
     if (len > 5 && memcmp(text, "data:", 5) == 0) { /* data:TYPE;base64,LETTERS */
@@ -323,21 +346,21 @@ void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *tex
         while ((p = memchr(p, ';', (size_t)(end - p))) != NULL) {
             if ((size_t)(end - p) >= sizeof mark - 1 && memcmp(p, mark, sizeof mark - 1) == 0) {
                 p += sizeof mark - 1;
-                (void)take_code(s, part, p, len - (size_t)(p - text), BASE64, true);
+                (void)take_code(s, part, p, len - (size_t)(p - text), SFT__BASE64, true);
                 return;
             }
             p++;
         }
     }
-    if (!take_code(s, part, text, len, BASE64, whole) && has(text, len, '-', '_')) {
-        (void)take_code(s, part, text, len, BASE64_STANDARD, whole);
+    if (!take_code(s, part, text, len, SFT__BASE64, whole) && has(text, len, '-', '_')) {
+        (void)take_code(s, part, text, len, SFT__BASE64_STANDARD, whole);
     }
     for (size_t i = 0; i < SFT__CODED_LEAST; i++) {
         if (digit16(text[i]) == 255 && text[i] != ' ' && text[i] != '\n') {
             return;
         }
     }
-    (void)take_code(s, part, text, len, HEX, whole);
+    (void)take_code(s, part, text, len, SFT__HEX, whole);
 }
 
 /* ---------------------------------------------------------------- for the walk and the rules */
@@ -355,6 +378,7 @@ static void push_copy(sft__scan *s, const sft__scan_part *part, const uint8_t *b
         return;
     }
     memcpy(copy, bytes, len);
+    pay(s, price_of(bytes, len));
     push_string(s, part, inner, copy, room, "string");
 }
 
@@ -363,7 +387,7 @@ void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *
                       bool walked) {
     sft__scan *s = job->work;
 
-    if (s == NULL || len < LEAST) {
+    if (s == NULL || len < LEAST || s->tired) {
         return;
     }
     sft__scan_text(s, part, bytes, len, true);
@@ -400,15 +424,15 @@ void sft__scan_stretch(sft__import *job, const sft__scan_part *part, const uint8
                        size_t head_len) {
     sft__scan *s = job->work;
 
-    if (s == NULL || head_len < LEAST) {
+    if (s == NULL || head_len < LEAST || s->tired) {
         return;
     }
-    const uint64_t price = part->size < ZIP_TAIL ? part->size / 32 : ZIP_TAIL / 32;
-    job->walk_left -= job->walk_left < price ? job->walk_left : price;
+    pay(s, (part->size < ZIP_TAIL ? part->size : ZIP_TAIL) / TAIL_BYTES);
     const uint64_t place[3] = {(uint64_t)(uintptr_t)part->source, part->offset, part->size};
     if ((sft__scan_is_file(head, head_len) || is_packed(s, head, head_len, true) ||
          is_letters(head, head_len) || is_shell_there(s, part)) &&
         !is_text_known(s, (const uint8_t *)place, sizeof place)) {
+        pay(s, price_of(head, head_len));
         push_string(s, part, *part, NULL, 0, "string");
     }
 }
@@ -423,6 +447,9 @@ sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const
         }
     }
     const size_t len = part->size < STRING_MOST ? (size_t)part->size : STRING_MOST;
+    if (len == 0) {
+        return SFT_OK;
+    }
     uint8_t *text = sft__alloc(a, len);
     if (text == NULL) {
         return sft__fail_nomem(err, len);

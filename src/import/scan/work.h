@@ -54,6 +54,13 @@ typedef struct sft__place {
     uint64_t offset;
 } sft__place;
 
+typedef enum sft__letters {
+    SFT__BASE64 = 0,
+    SFT__BASE64_STANDARD, /* without the alphabet of URLs */
+    SFT__HEX,
+    SFT__LETTERS
+} sft__letters;
+
 typedef struct sft__scan {
     sft__import *job;
     sft__task *tasks;
@@ -63,9 +70,12 @@ typedef struct sft__scan {
     uint64_t keep_left;
     sft__place places[SFT__SCAN_PLACES];
     size_t place_count;
-    uint64_t runs_left;    /* bytes in which texts are looked for */
-    uint64_t string_bytes; /* copies of strings that wait */
-    uint32_t strings;      /* that were looked into */
+    uint64_t runs_left; /* bytes in which texts are looked for */
+    uint64_t look_left; /* bytes in which archives are looked for */
+    uint8_t letters[SFT__LETTERS][256];
+    bool tired; /* no more strings are looked into: that was said */
+    uint64_t string_bytes;           /* copies of strings that wait */
+    uint32_t strings;                /* that were looked into */
     uint64_t known[SFT__SCAN_KNOWN]; /* hashes of the last ones */
 } sft__scan;
 
@@ -106,6 +116,7 @@ sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_erro
  * anything. whole: it begins here, else only where its first letters tell. */
 void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
                     bool whole);
+void sft__scan_letters(sft__scan *s); /* before anything else */
 /* A string that is a part: what it decodes to. */
 sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const sft__looked *l,
                                  sft_error *err);
