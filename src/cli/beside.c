@@ -184,6 +184,10 @@ static void carry_one(cli *c, const char *from, const char *name, const char *pa
         } else {
             copy_source(c, source, from, path);
         }
+    } else if (cli_sys_kind(from) != CLI_KIND_FOLDER) {
+        cli_warn(c, from, "%s: not carried along", cli_sys_kind(from) == CLI_KIND_NONE
+                                                       ? "a link to nothing"
+                                                       : "no regular file");
     }
 }
 

@@ -459,7 +459,7 @@ static void convert(converting *k) {
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
     if (status == SFT_OK) {
-        cli_warn_report(c, c->operands[c->operand_count - 1], k->api, report);
+        cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, k->api, report);
         warn_unused(k);
         cli_lost_keep(c, k->api, report);
         if (c->json) {

@@ -72,6 +72,12 @@ def shapes():
     yield "a GAN", {"generator": model, "discriminator": other}, None, []
     yield ("a GAN in training", {"generator": model, "discriminator": other, "optim_g": optimizer, "epoch": 3}, None, [])
     yield "DINO", {"student": model, "teacher": other, "optimizer": optimizer, "dino_loss": {"center": torch.ones(1, 4)}}, None, []
+    yield "two models and an average", {"model": model, "model1": other, "ema": clones(model)}, None, []
+    yield "student, teacher and an average", {"student": model, "teacher": other, "ema": clones(model)}, None, []
+    for word in "lr_head", "opt_embed", "meta_embeddings", "metric_net", "hyper_network", "config_encoder", "best_net":
+        yield f"{word} is weights", {"model": model, word: other}, None, []
+    for word in "opt_state", "lr_schedulers", "meta_data", "metrics", "hyper_parameters", "optim_head":
+        yield f"{word} is none", {"model": model, word: {"x": torch.ones(2)}}, "model", [word]
     yield "HiFi-GAN, discriminators", {"mpd": model, "msd": other, "optim_g": optimizer, "optim_d": optimizer, "steps": 1}, None, []
     yield ("MoCo, SimSiam: ImageNet example",
            {"epoch": 1, "arch": "resnet50", "state_dict": average, "best_acc1": torch.tensor(71.5), "optimizer": optimizer},
@@ -409,6 +415,32 @@ def names(tmp):
     assert got["turned"].tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]], got
 
 
+def small_print(tmp):
+    """Refusals and warnings that say whose they are."""
+    out = os.path.join(tmp, "small.safetensors")
+    ck, plain = os.path.join(tmp, "small-ck.pt"), os.path.join(tmp, "small-plain.pt")
+    torch.save({"model": {"w": torch.ones(2)}, "optimizer": {"state": {0: {"m": torch.ones(2)}}, "param_groups": []}}, ck)
+    torch.save({"v": torch.ones(2)}, plain)
+    for order in [ck, plain], [plain, ck]:
+        r = run("convert", *order, "-o", out, "-f")
+        assert "small-ck.pt)" in r.stderr and "small-plain" not in r.stderr, r.stderr
+    torch.save({"__metadata__": torch.ones(2), "w": torch.ones(3)}, plain)
+    assert "rename it" in run("convert", plain, "-o", out, "-f", want=1).stderr
+    run("convert", plain, "-o", out, "-f", "-r", "__metadata__=m")
+    source = os.path.join(tmp, "blocks.safetensors")
+    save_file({"q": torch.zeros(2, 18, dtype=torch.uint8)}, source, {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}})})
+    for where in ["cp", source, out], ["convert", source, "-o", out]:
+        assert "quantised" in run(*where, "-f", "-c", "q=f32", want=1).stderr
+    model = os.path.join(tmp, "odd")
+    os.mkdir(model)
+    torch.save({"w": torch.ones(2)}, os.path.join(model, "pytorch_model.bin"))
+    os.symlink("nowhere", os.path.join(model, "special_tokens_map.json"))
+    os.mkfifo(os.path.join(model, "added_tokens.json"))
+    r = run("convert", model, "-o", os.path.join(tmp, "odd-out"))
+    assert "special_tokens_map.json: warning: a link to nothing" in r.stderr and "added_tokens.json: warning: no regular file" in r.stderr, r.stderr
+    CHECKS["refusals and warnings"] += 8
+
+
 def described(tmp):
     """What the metadata say of a tensor goes on under its name, and not where it says too much."""
     raw = torch.arange(36, dtype=torch.uint8).reshape(2, 18)
@@ -603,6 +635,7 @@ def main():
         overlaps(tmp)
         names(tmp)
         described(tmp)
+        small_print(tmp)
         checksums(tmp)
         views(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

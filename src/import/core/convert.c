@@ -16,6 +16,32 @@ static bool is_torch(uint32_t format) {
     return format >= SFT_IMPORT_TORCH_ZIP && format <= SFT_IMPORT_PICKLE;
 }
 
+/* Of several inputs each finding says whose it is. */
+static sft_status add_report(sft__conversion *c, const sft_import_report *report, const char *input,
+                             sft_error *err) {
+    enum { MESSAGE = 640 };
+    char name[200];
+
+    if (c->report == NULL) {
+        SFT_TRY(sft__report_create(&c->report, c->allocator, err));
+    }
+    if (!c->many) {
+        sft__report_merge(c->report, report);
+        return SFT_OK;
+    }
+    (void)sft_escape(name, sizeof name, input, strlen(input));
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        sft_finding f = *sft_import_report_at(report, i);
+        char message[MESSAGE];
+        (void)snprintf(message, sizeof message, "%s (in %s)", f.message, name);
+        f.message = message;
+        sft__report_add(c->report, &f, strlen(f.subject));
+    }
+    sft__report_format(c->report, sft_import_report_format(report));
+    sft__report_unused(c->report, sft_import_report_unused_bytes(report));
+    return SFT_OK;
+}
+
 static sft_status open_input(sft__conversion *c, const char *input, sft_error *err) {
     sft_import_report *report = NULL;
     sft_source *source = NULL;
@@ -40,11 +66,12 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
         (c->options.flags & SFT_CONVERT_PLAN) == 0) {
         counts = sft__convert_recorded(c, catalog, err);
     }
-    if (c->report == NULL) {
+    if (c->report == NULL && !c->many) {
         c->report = report;
     } else {
-        sft__report_merge(c->report, report);
+        const sft_status named = add_report(c, report, input, err);
         sft_import_report_free(report);
+        SFT_TRY(named);
     }
     c->result.left_out += sft__convert_problems(c, catalog);
     return counts;
@@ -346,6 +373,7 @@ sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *co
 
 sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
                               const char *output, sft_error *err) {
+    c->many = c->many || count > 1;
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(open_input(c, inputs[i], err));
     }

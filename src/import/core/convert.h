@@ -51,6 +51,7 @@ typedef struct sft__conversion {
     bool any_type; /* of types that safetensors has not, too */
     sft_import_converted result;
     sft_import_report *report;
+    bool many; /* inputs */
     bool torch; /* at least one input is PyTorch's */
     uint64_t done_bytes;
     bool several; /* what is written now is one file of several */

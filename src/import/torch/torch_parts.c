@@ -30,6 +30,31 @@ static const char *const kinds[] = {
     [AVERAGED] = "the model whose average is taken",
 };
 
+/* Words that say what a part is whatever stands beside them. Others, as "lr", "opt" or "meta", say it only
+ * if every word of the key is known: "lr_head" and "meta_embeddings" are weights. */
+static const char *const strong[] = {
+    "optim",  "optims", "optimizer", "optimizers", "optimiser", "scheduler", "schedulers",
+    "scaler", "rng",    "callbacks", "loops",      "trainer",   "hparams",   "ema",
+    "swa",    "avg",    "averaged",
+};
+
+/* Words that say nothing. */
+static const char *const plain[] = {
+    "state",  "states", "dict", "dicts", "param",   "params", "parameter", "parameters", "data",
+    "info",   "value",  "values", "list", "scale",  "grad",   "grads",     "last",       "current",
+    "global", "num",    "iter", "total", "log",     "logs",   "groups",    "lrs",        "rate",
+    "learning", "model", "train", "training", "val", "eval", "test", "top",
+};
+
+static bool is_listed(const char *word, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(word, list[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a word in a key says about the part. alone: only if the part is one tensor. */
 static const struct {
     const char *word;
@@ -79,16 +104,26 @@ static size_t next_word(const char *text, size_t len, size_t *at, char word[WORD
 /* The first word that says anything counts. */
 static kind by_words(const sft__pk_node *key, bool is_tensor) {
     char word[WORD_MAX];
+    kind found = WEIGHTS;
+    bool certain = false; /* by a strong word */
+    bool known = true;    /* all words are */
     size_t at = 0;
+    size_t n;
 
-    while (next_word(key->u.text, key->count, &at, word) != 0) {
-        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-            if (strcmp(word, words[i].word) == 0 && (is_tensor || !words[i].alone)) {
-                return words[i].is;
-            }
+    while ((n = next_word(key->u.text, key->count, &at, word)) != 0) {
+        size_t i = 0;
+        while (i < sizeof words / sizeof words[0] &&
+               (strcmp(word, words[i].word) != 0 || (!is_tensor && words[i].alone))) {
+            i++;
         }
+        const bool says = i < sizeof words / sizeof words[0];
+        if (says && found == WEIGHTS) {
+            found = words[i].is;
+        }
+        certain = certain || (says && is_listed(word, strong, sizeof strong / sizeof strong[0]));
+        known = known && (says || n == 1 || is_listed(word, plain, sizeof plain / sizeof plain[0]));
     }
-    return WEIGHTS;
+    return certain || known ? found : WEIGHTS;
 }
 
 /* ---------------------------------------------------------------- by what is in it */
@@ -253,6 +288,7 @@ static uint64_t look_cost(const walk *w, uint32_t model, uint32_t key, uint32_t 
 /* Walks the parts beside the model. tell: names them; else *all: may all of them stay outside? */
 static sft_status beside(walk *w, uint32_t root, uint32_t model_key, uint32_t model, bool tell,
                          bool *all, sft_error *err) {
+    size_t averaged = 0; /* one average is that of one model */
     uint32_t key;
     uint32_t id;
 
@@ -263,7 +299,8 @@ static sft_status beside(walk *w, uint32_t root, uint32_t model_key, uint32_t mo
         }
         SFT_TRY(sft__tree_visit(w, look_cost(w, model, key, id), err));
         const kind is = kind_of(w, model_key, model, key, id);
-        *all = *all && is != WEIGHTS;
+        averaged += is == AVERAGED;
+        *all = *all && is != WEIGHTS && averaged < 2;
         if (tell) {
             SFT_TRY(tell_part(w, key, id, is, err));
         }
