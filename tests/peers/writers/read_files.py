@@ -103,6 +103,10 @@ def by_onnx(path):
                     named.append(node.output[0])
                 else:
                     found[node.output[0]] = rows(value())
+        for a in node.attribute if node.op_type != "Constant" and node.output and node.output[0] else ():
+            for i, t in enumerate([a.t] if a.type == onnx.AttributeProto.TENSOR else a.tensors):
+                end = "" if a.type == onnx.AttributeProto.TENSOR else ".%d" % i
+                found["%s.%s%s" % (node.output[0], a.name, end)] = answer(t)
     found = {k: v for k, v in found.items() if v}
     entry = {"tensors": found, "named": named, "more": True}
     if not found and not named and not any(a.g.node or a.graphs for n in model.graph.node for a in n.attribute) and not model.functions:
