@@ -5,6 +5,7 @@
  * loader would execute. The list is in docs/import.md, "Beside the weights". Read beside.h first.
  */
 #include "beside.h"
+#include "scan_dir.h"
 #include "sys.h"
 #include "url.h"
 #include <stdlib.h>
@@ -168,9 +169,10 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void carry_one(cli *c, const char *from, const char *name, const char *path) {
+static void carry_one(cli *c, const char *folder, const char *from, const char *name, const char *path) {
     sft_source *source;
     sft_error err;
+    const cli_kind kind = cli_sys_kind(from);
 
     if (IS_ONE(name, refused)) {
         if (!IS_ONE(name, weights)) {
@@ -178,7 +180,13 @@ static void carry_one(cli *c, const char *from, const char *name, const char *pa
                                                            ? "a program, which loaders execute"
                                                            : "perhaps a pickle, which loaders execute");
         }
-    } else if (cli_sys_kind(from) == CLI_KIND_FILE) {
+    } else if (kind == CLI_KIND_NONE) {
+        cli_warn(c, from, "a link to nothing: not carried along");
+    } else if (cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
+        cli_warn(c, from, "a link that leads out of the directory: not carried along");
+    } else if (kind != CLI_KIND_FILE) {
+        cli_warn(c, from, "no regular file: not carried along");
+    } else {
         if (sft_source_open(&source, from, SFT_ACCESS_READ, NULL, &err) != SFT_OK) {
             cli_fail_plainly(c, from, &err);
         } else {
@@ -205,7 +213,7 @@ static void carry_folder(cli *c, const char *source, size_t len, const char *tar
     for (size_t i = 0; i < n.count; i++) {
         char *from = join(source, len, n.list[i]);
         char *path = join(target, target_len, n.list[i]);
-        carry_one(c, from, n.list[i], path);
+        carry_one(c, folder, from, n.list[i], path);
         free(from);
         free(path);
         free(n.list[i]);

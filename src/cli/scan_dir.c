@@ -136,6 +136,19 @@ static char *cache_of(const char *real) {
     return blobs;
 }
 
+bool cli_link_leads_out(const char *directory, const char *path) {
+    char *root = cli_sys_real(directory);
+    char *real = cli_sys_real(path);
+    char *cache = root != NULL ? cache_of(root) : NULL;
+    const bool out = root == NULL || real == NULL ||
+                     (!is_below(real, root) && (cache == NULL || !is_below(real, cache)));
+
+    free(cache);
+    free(real);
+    free(root);
+    return out;
+}
+
 /* Blobs that a link leads to were listed under the link's name. */
 static void drop_blobs(listing *l) {
     cli_scan_list *list = l->list;
