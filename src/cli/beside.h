@@ -12,10 +12,11 @@
     CLI_OPT_FLAG("no-config", 0,                                                                   \
                  "leave configuration, tokenizer, README and licence files where they are")
 
-/* After an output was written: copies, byte for byte, what belongs to the model at `source` (a directory, the
- * index or file of a model in one, a URL) into the directory of `target` (a directory, or a model's file in
- * one), never over a file that is there. Python programs and pickles are named and not copied; nor is a link that leads out of the directory. Not with
- * --no-config; not if either is a single file of another name. */
+/* After an output was written: copies, byte for byte, what belongs to the model at `source` (a
+ * directory, the index or file of a model in one, a URL) into the directory of `target` (a directory,
+ * or a model's file in one), never over a file that is there. Python programs, pickles and links that
+ * lead out of the directory are named and not copied. Not with --no-config; not if either is a single
+ * file of another name. */
 void cli_beside_carry(cli *c, const char *source, const char *target);
 
 #endif

@@ -26,7 +26,8 @@ typedef struct cli_scan_list {
 bool cli_scan_list_read(cli *c, const char *directory, cli_scan_list *list);
 void cli_scan_list_free(cli_scan_list *list);
 
-/* Does a link in a directory lead nowhere, or out of it to something else than a blob of Hugging Face's cache? */
+/* Does a link in a directory lead nowhere, or out of it to something else than a blob of Hugging
+ * Face's cache? */
 bool cli_link_leads_out(const char *directory, const char *path);
 
 #endif
