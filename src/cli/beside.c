@@ -180,22 +180,17 @@ static void carry_one(cli *c, const char *folder, const char *from, const char *
                                                            ? "a program, which loaders execute"
                                                            : "perhaps a pickle, which loaders execute");
         }
-    } else if (kind == CLI_KIND_NONE) {
-        cli_warn(c, from, "a link to nothing: not carried along");
-    } else if (cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
+    } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
         cli_warn(c, from, "a link that leads out of the directory: not carried along");
-    } else if (kind != CLI_KIND_FILE) {
-        cli_warn(c, from, "no regular file: not carried along");
-    } else {
+    } else if (kind == CLI_KIND_FILE) {
         if (sft_source_open(&source, from, SFT_ACCESS_READ, NULL, &err) != SFT_OK) {
             cli_fail_plainly(c, from, &err);
         } else {
             copy_source(c, source, from, path);
         }
-    } else if (cli_sys_kind(from) != CLI_KIND_FOLDER) {
-        cli_warn(c, from, "%s: not carried along", cli_sys_kind(from) == CLI_KIND_NONE
-                                                       ? "a link to nothing"
-                                                       : "no regular file");
+    } else if (kind != CLI_KIND_FOLDER) {
+        cli_warn(c, from, "%s: not carried along",
+                 kind == CLI_KIND_NONE ? "a link to nothing" : "no regular file");
     }
 }
 
