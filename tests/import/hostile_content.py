@@ -355,6 +355,7 @@ def text_cases():
     case("a.txt", b"words\n" + evil[:-1] + b"words", D, "global")
     case("a.txt", b"words\n(ios\nsystem\nwords", D, "global")
     case("a.txt", b"words\n(imy-pkg\nmy-f\nwords", U, "global")
+    case("a.txt", b"words\n(ios\nsystemX", D, "global")  # Python's own code calls what the end of the file cuts
     case("a.json", b'{"a":\n' + evil, D, "global")
     for name in ("my-pkg", "my pkg", "@pkg", "pkg/sub", "p,q"):
         case("README.txt", b"c%s\nmyfunc\n(tR." % name.encode(), U, "global")

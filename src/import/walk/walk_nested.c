@@ -83,7 +83,7 @@ size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
     }
     at += n;
     const size_t more = operand_bytes(bytes, at, end, LINE);
-    return more == SIZE_MAX ? SIZE_MAX : at + more;
+    return more == SIZE_MAX ? end : at + more; /* Python's own code takes a line that is cut */
 }
 
 /* Literals within literals are run through, too: what is behind one goes on when that has ended. */

@@ -235,19 +235,20 @@ static bool half_of_name(walk *w, bool ascii, char room[WALK_TEXT], walk_words *
     return true;
 }
 
-static bool names(walk *w, bool ascii, walk_value *found) {
+/* Both lines, and what a lookup gives; *more: nothing was cut, so that a pickle may go on. */
+static bool names(walk *w, bool ascii, walk_value *found, bool *more) {
     char rooms[2][WALK_TEXT];
     walk_words module;
     walk_words name = {rooms[1], 0};
     bool whole;
-    bool more = false;
 
+    *more = false;
     if (!half_of_name(w, ascii, rooms[0], &module, &whole) ||
-        (whole && !half_of_name(w, ascii, rooms[1], &name, &more))) {
+        (whole && !half_of_name(w, ascii, rooms[1], &name, more))) {
         return false;
     }
     *found = sft__walk_name(w, module, name);
-    return more;
+    return true;
 }
 
 /* Could C or Python call something with it? Every container is taken. */
@@ -258,7 +259,8 @@ static bool is_arguments(walk_value v) {
 
 static walk_step op_global(walk *w) {
     walk_value found;
-    return names(w, false, &found) && sft__walk_push(w, found) ? WALK_GO : WALK_FAIL;
+    bool more;
+    return names(w, false, &found, &more) && more && sft__walk_push(w, found) ? WALK_GO : WALK_FAIL;
 }
 
 /* What calling a class or function gives. */
@@ -268,19 +270,21 @@ static walk_step made(walk *w, walk_value of) {
     return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
 }
 
-/* Python looks the name up before it looks for the mark. */
+/* Python looks the name up before it looks for the mark, and calls what the end of the file cuts.
+ */
 static walk_step op_inst(walk *w) {
     walk_value found;
     size_t first;
+    bool more;
 
-    if (!names(w, true, &found) || !sft__walk_mark(w, &first)) {
+    if (!names(w, true, &found, &more) || !sft__walk_mark(w, &first)) {
         return WALK_FAIL;
     }
     w->stack.count = first;
     if (!w->loose) { /* "(including" is a mark and an INST */
         sft__walk_called(w, true);
     }
-    return made(w, found);
+    return more ? made(w, found) : WALK_FAIL;
 }
 
 static walk_step op_stack_global(walk *w) {
