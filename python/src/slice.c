@@ -293,6 +293,7 @@ typedef struct result {
     bool together;   /* the bytes lie together in the tensor ... */
     uint64_t offset; /* ... from here, */
     uint64_t nbytes; /* this many of them */
+    core_runs runs;  /* the same as runs of neighbours; dst and base are still open */
 } result;
 
 /* What sft_tensor_result says, where elements are whole bytes. A slice is never larger than its tensor. */
@@ -307,6 +308,48 @@ static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result 
         }
     }
     return SFT_OK;
+}
+
+/* Whole dimensions from the last one, then one range of the next, are a run; those before it count runs. */
+static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs)
+{
+    uint64_t stride = t->dtype->block_bytes;
+    bool open = t->dtype->block_elements == 1;
+
+    runs->offset = 0;
+    runs->size = open ? stride : 0;
+    runs->rank = 0;
+    for (uint32_t i = t->rank; i-- > 0 && runs->size != 0;) {
+        runs->offset += dims[i].start * stride;
+        if (open && (dims[i].step == 1 || dims[i].count <= 1)) {
+            runs->size *= dims[i].count;
+            open = dims[i].count == t->shape[i];
+        } else {
+            open = false;
+            runs->count[runs->rank] = dims[i].count;
+            runs->stride[runs->rank++] = dims[i].step * (int64_t)stride;
+        }
+        stride *= t->shape[i];
+    }
+}
+
+/* Short runs out of the mapping, which a system call each would cost too much. 0: they are to be read. */
+static int gather(slice_object *s, result *r, core_memory *memory)
+{
+    const void *data;
+    size_t size;
+    int done;
+
+    if (s->owned || s->file->bytes != NULL || r->runs.size < 16 || r->runs.size > ((uint64_t)64 << 10) ||
+        r->nbytes < 2 * r->runs.size || r->nbytes > ((uint64_t)256 << 20) ||
+        sft_tensor_borrow(s->file->catalog, s->tensor, &data, &size, NULL) != SFT_OK) {
+        return 0;
+    }
+    r->runs.base = data;
+    Py_BEGIN_ALLOW_THREADS
+    done = core_gather(&r->runs, memory->base, memory->size);
+    Py_END_ALLOW_THREADS
+    return done;
 }
 
 static bool resolve(slice_object *s, const wanted *w, result *r)
@@ -345,11 +388,12 @@ static bool resolve(slice_object *s, const wanted *w, result *r)
         stride *= t->shape[i];
     }
     r->together = r->together && r->nbytes != 0;
+    find_runs(t, dims, &r->runs);
     return true;
 }
 
 /* The bytes of the slice, read into memory of their own. */
-static core_memory *read_slice(slice_object *s, const wanted *w, const result *r)
+static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
 {
     sft_read_options options;
     core_memory *memory;
@@ -362,10 +406,12 @@ static core_memory *read_slice(slice_object *s, const wanted *w, const result *r
         core_no_memory(r->nbytes);
         return NULL;
     }
-    SFT_INIT(&options);
+    if (map && gather(s, r, memory) > 0) {
+        return memory;
+    }
+    SFT_INIT(&options); /* a page that is gone is said by the reading, too */
     options.slices = w->items;
     options.slice_count = w->count;
-    options.flags = !s->owned && map ? SFT_READ_BORROW : 0;
     if (map && r->nbytes < UNWATCHED) { /* over before anybody could interrupt it */
         Py_BEGIN_ALLOW_THREADS
         status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
