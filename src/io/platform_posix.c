@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -118,6 +119,18 @@ sft_status sft__file_stat(sft__handle file, const char *name, sft__stat *st, sft
     }
     stat_convert(&s, st);
     return SFT_OK;
+}
+
+bool sft__path_target(const char *path, sft__buf *out) {
+    struct stat s;
+    char *real = lstat(path, &s) == 0 && S_ISLNK(s.st_mode) ? realpath(path, NULL) : NULL;
+
+    if (real == NULL) {
+        return false;
+    }
+    sft__buf_add(out, real, strlen(real) + 1);
+    free(real);
+    return !out->failed;
 }
 
 sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_error *err) {

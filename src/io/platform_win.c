@@ -117,6 +117,12 @@ void sft__file_close(sft__handle file) {
     }
 }
 
+bool sft__path_target(const char *path, sft__buf *out) {
+    (void)path;
+    (void)out;
+    return false;
+}
+
 sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_error *err) {
     sft__wide wide;
     HANDLE h;

@@ -36,6 +36,7 @@ typedef struct editor {
     bool renewed; /* digests in text are not those of the file any more */
     sft__header header;
     sft__edit_sidecar sidecar;
+    sft__edit_sidecar beyond; /* beside what the links of the path lead to */
 } editor;
 
 /* A range of bytes that is to be different. */
@@ -55,6 +56,7 @@ static void editor_reset(editor *e) {
         sft__free(e->allocator, e->text, e->size + SFT__HEADER_SLACK);
     }
     sft__edit_sidecar_reset(&e->sidecar);
+    sft__edit_sidecar_reset(&e->beyond);
     sft__file_close(e->file);
 }
 
@@ -329,24 +331,49 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
     return write_new_file(e, text->len - e->size, spans, 2, err);
 }
 
-/* After the file: a file that is in place, durable or not, needs its sidecar. */
-static sft_status follow(editor *e, sft_status edited, sft_error *err) {
-    if (edited == SFT_E_DURABILITY) {
-        (void)sft__edit_sidecar_publish(&e->sidecar, NULL); /* uncertain anyway, and told so */
+static sft_status find_sidecars(editor *e, sft_error *err) {
+    sft__buf target;
+    sft_status status = sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err);
+
+    sft__buf_init(&target, e->allocator);
+    if (status == SFT_OK && sft__path_target(e->path, &target)) {
+        status = sft__edit_sidecar_find(&e->beyond, target.data, e->allocator, err);
     }
-    return edited == SFT_OK ? sft__edit_sidecar_publish(&e->sidecar, err) : edited;
+    sft__buf_reset(&target);
+    return status;
+}
+
+static sft_status make_sidecars(editor *e, uint64_t size, const sft__edit_digests *digests,
+                                sft_error *err) {
+    const sft__publish_options o = publish_options(e);
+
+    SFT_TRY(sft__edit_sidecar_make(&e->sidecar, size, digests, &o, err));
+    return sft__edit_sidecar_make(&e->beyond, size, digests, &o, err);
+}
+
+/* After the file: a file that is in place, durable or not, needs its sidecars. */
+static sft_status follow(editor *e, sft_status edited, sft_error *err) {
+    if (edited == SFT_E_DURABILITY) { /* uncertain anyway, and told so */
+        (void)sft__edit_sidecar_publish(&e->sidecar, NULL);
+        (void)sft__edit_sidecar_publish(&e->beyond, NULL);
+    }
+    if (edited == SFT_OK) {
+        edited = sft__edit_sidecar_publish(&e->sidecar, err);
+        if (edited == SFT_OK) {
+            edited = sft__edit_sidecar_publish(&e->beyond, err);
+        }
+    }
+    return edited;
 }
 
 /* A sidecar tells the file's size: it follows if that changes. */
 static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
     static const sft__edit_digests none;
-    const sft__publish_options o = publish_options(e);
 
     SFT_TRY(check_text(e, text, err));
     if (text->len != e->size) {
-        SFT_TRY(sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err));
-        SFT_TRY(sft__edit_sidecar_make(&e->sidecar, e->stat.size - e->size + text->len, &none, &o,
-                                       err));
+        SFT_TRY(find_sidecars(e, err));
+        SFT_TRY(make_sidecars(e, e->stat.size - e->size + text->len, &none, err));
     }
     return follow(e, apply_text(e, text, way, err), err);
 }
@@ -424,7 +451,6 @@ static void renew_digest(editor *e, const sft__header_map *map, const char *key,
 static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data, sft_error *err) {
     const size_t rank = name_rank(&e->header, t);
     const uint32_t crc = sft_crc32c(0, data, (size_t)t->nbytes);
-    const sft__publish_options o = publish_options(e);
     sft__edit_digests d = {
         t->name,
         t->name_len,
@@ -436,15 +462,16 @@ static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data
     size_t len;
 
     SFT_TRY(sft__header_map_make(&map, e->text, e->size, err));
-    SFT_TRY(sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err));
+    SFT_TRY(find_sidecars(e, err));
     renew_digest(e, &map, "sft.crc32c", rank, d.crc, sizeof d.crc);
-    if (e->sidecar.wanted || sft__header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
+    if (e->sidecar.wanted || e->beyond.wanted ||
+        sft__header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
         sft_sha256_init(&sha);
         sft_sha256_update(&sha, data, (size_t)t->nbytes);
         sft_sha256_final(&sha, d.sha);
         renew_digest(e, &map, "sft.sha256", rank, d.sha, sizeof d.sha);
     }
-    return sft__edit_sidecar_make(&e->sidecar, e->stat.size, &d, &o, err);
+    return make_sidecars(e, e->stat.size, &d, err);
 }
 
 static sft_status edit_tensor(editor *e, const char *name, size_t name_len, const void *data,

@@ -282,6 +282,15 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
     } else {
         status = sft__path_stat(path.data, &exists, &st, err);
     }
+    if (status == SFT_OK && !exists) { /* what it leads to, if it is a link, has one, perhaps */
+        path.len = 0;
+        if (sft__path_target(f->info->path, &path)) {
+            path.len--; /* its NUL */
+            sft__buf_add(&path, ".digests.json", sizeof ".digests.json");
+            status = path.failed ? sft__fail_nomem(err, path.len)
+                                 : sft__path_stat(path.data, &exists, &st, err);
+        }
+    }
     if (status == SFT_OK && exists) {
         s.f = f;
         s.path = path.data;
