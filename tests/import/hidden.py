@@ -44,6 +44,13 @@ def parameter():
     return made
 
 
+def recursive():
+    inner = []
+    made = (inner, tensor(4))
+    inner.append(made)
+    return made
+
+
 def cases():
     """(name, what is saved, names that arrive, names that are told of, both with --allow-opaque)."""
     own = tensor(5)
@@ -52,6 +59,8 @@ def cases():
     yield "a tuple as a key", {("k", tensor(1)): 3, "a": tensor(2)}, ["a"], ["(key).1"]
     yield "a set as a key", {frozenset([own]): 3, "a": tensor(2)}, ["a"], ["(key).0"]
     yield "a key deep inside", {"b": [{"c": {tensor(1): 3}}], "a": tensor(2)}, ["a"], ["b.0.c.(key)"]
+    yield "a key that is an item, too", {own: 1, "a": own}, ["a"], []
+    yield "a key of the same bytes", {own.view(2, 3): 1, "a": own}, ["a"], ["(key)"]
     yield "keys of other types", {(1, 2): tensor(1), None: [tensor(3), tensor(4)], "a": tensor(2)}, ["a"], ["#0", "#1.0", "#1.1"]
     yield "an attribute", ordered(extra=tensor(9)), ["w"], ["extra"]
     yield "_metadata", ordered(_metadata=collections.OrderedDict(x={"version": 1, "buf": tensor(9)})), ["w"], ["_metadata.x.buf"]
@@ -65,6 +74,7 @@ def cases():
     yield ("an attribute of the model's", {"model": ordered(_metadata={"b": tensor(1)}),
                                            "optimizer": {"state": {}, "param_groups": [tensor(4)]}},
            ["w"], ["model._metadata.b", "optimizer"])
+    yield "a tuple that holds itself", {"a": own, "t": recursive()}, ["a", "t.1"], []  # opcode POP
     yield "masked arrays", {"m": numpy.ma.masked_array(numpy.arange(4.0), [0, 1, 0, 1]), "a": own}, ["a", "m.data", "m.mask"], []
     yield ("arrays of objects", {"o": numpy.array([numpy.ones(2), numpy.ones(3)], dtype=object), "a": own}, ["a"],
            ["o", "o.0", "o.1"])

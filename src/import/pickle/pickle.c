@@ -481,7 +481,9 @@ static sft_status step(sft__machine *m, sft_error *err) {
         return sft__fail_at(err, SFT_E_SCHEMA, m->opcode_at, "pickle-opcode: 0x%02x is no opcode",
                             (unsigned)code);
     }
-    if (row->odd && !m->odd[code]) {
+    /* tuples that hold themselves are written twice, and one of them taken off the stack */
+    const bool twice = (code == '0' || code == '1') && !m->job->scanning;
+    if (row->odd && !twice && !m->odd[code]) {
         m->odd[code] = true; /* said once: a file may have millions */
         SFT_TRY(sft__import_trick(
             m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where, "pickle-opcode",

@@ -41,7 +41,8 @@ static int compare_places(const sft__view *x, const sft__view *y) {
 static int by_place(const void *a, const void *b) {
     const leaf *x = *(leaf *const *)a;
     const leaf *y = *(leaf *const *)b;
-    const int o = compare_places(&x->view, &y->view);
+    int o = compare_places(&x->view, &y->view);
+    o = o != 0 ? o : y->outside - x->outside;
     return o != 0 ? o : order64(x->order, y->order);
 }
 
@@ -54,7 +55,7 @@ static bool name_before(const leaf *x, const leaf *y) {
 /* One run of equal places in sorted[first, end). */
 static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sft_error *err) {
     const sft_import_dedup dedup = w->t->job->options.dedup;
-    while (first < end && sorted[first]->outside) { /* they come before those that are taken */
+    while (first < end && sorted[first]->outside) { /* sorted before those that are taken */
         first++;
     }
     leaf *kept = first < end ? sorted[first] : NULL;

@@ -94,7 +94,7 @@ def by_onnx(path):
     for t in model.graph.sparse_initializer:
         named.append(t.values.name)
     for node in model.graph.node:
-        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.output:
             for a in node.attribute:
                 value = {"value": lambda a=a: numpy_helper.to_array(a.t, str(path.parent)), "value_float": lambda a=a: np.array(a.f, np.float32),
                          "value_floats": lambda a=a: np.array(list(a.floats), np.float32), "value_int": lambda a=a: np.array(a.i, np.int64),
