@@ -146,6 +146,8 @@ def keras_cases():
     case("operator.json", js(model({"class_name": "TFOpLambda", "config": {"function": "math.add"}})), H)
     case("operator-file.json", js(model({"class_name": "TFOpLambda", "config": {"function": "io.write_file"}})), D,
          "keras-operator")
+    case("class-custom.json", js(model(DENSE, {"class_name": "Custom>MyLayer", "config": {"name": "m"}})), U, "keras-custom")
+    case("class-adam.json", js(model(DENSE, {"class_name": "Custom>Adam", "config": {"name": "m"}})), H)
     case("class.json", js(model(DENSE, {"class_name": "MyLayer", "config": {"name": "m"}})), U, "keras-custom")
     case("class-registered.json", js(model(DENSE, keras("MyLayer", {"name": "m"}, None, "MyLayer"))), U, "keras-custom")
     case("loss.json", js(dict(model(DENSE), training_config={"loss": "my_loss", "metrics": ["accuracy"]})), U, "keras-custom")

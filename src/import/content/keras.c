@@ -180,10 +180,13 @@ static bool is_foreign(const sft__keras *o) {
            !sft__content_keras_has(o->class_name);
 }
 
+/* "Custom>Adam": tf_keras registers its own optimizers so, as users do theirs. */
 static bool is_custom(const char *registered) {
     const char *mark = strchr(registered, '>');
+
     return mark != NULL && strncmp(registered, "keras>", 6) != 0 &&
-           strncmp(registered, "Keras>", 6) != 0;
+           strncmp(registered, "Keras>", 6) != 0 &&
+           !(strncmp(registered, "Custom>", 7) == 0 && sft__content_keras_has(mark + 1));
 }
 
 void sft__content_keras(const sft__content *c, const sft__keras *o) {
