@@ -131,6 +131,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder, c
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_alias(sft_builder *builder, const char *name,
                                                         size_t name_len, const char *of, size_t of_len,
                                                         sft_error *err);
+/* part->name is another name of a part of the tensor called `of` (added before, in one packed piece): one
+ * piece of the same source inside of its bytes. `file` is that of the tensor. */
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part,
+                                                       const char *of, size_t of_len, sft_error *err);
 /* What the catalog is to tell of beside its tensors: kind (sft_problem_kind), what it is about, and
  * one printable sentence; both are copied. Not fatal. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind,

@@ -79,7 +79,10 @@ typedef enum sft_import_dedup {
     SFT_DEDUP_HF = 0,    /* the smallest name, as Hugging Face's conversion has it */
     SFT_DEDUP_FIRST = 1, /* the first in the file */
     SFT_DEDUP_KEEP = 2,  /* each is a tensor: the bytes are copied */
-    SFT_DEDUP_ERROR = 3  /* SFT_E_DUPLICATE */
+    SFT_DEDUP_ERROR = 3, /* SFT_E_DUPLICATE */
+    /* As HF, and of PyTorch files views that lie in another tensor are names of a part of it, too; so under
+     * SFT_IMPORT_KEEP_TREE with HF or FIRST */
+    SFT_DEDUP_ALIAS = 4
 } sft_import_dedup;
 
 /* Keep going past what is not understood (unknown classes, tensors of unknown kinds, TorchScript

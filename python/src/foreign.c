@@ -32,7 +32,7 @@ static const sft_import_api *import_api(core_state *state)
 
 /* ---------------------------------------------------------------- how to read */
 
-static const char *const dedups[] = {"hf", "first", "keep", "error", NULL};
+static const char *const dedups[] = {"hf", "first", "keep", "error", "alias", NULL};
 
 static const struct {
     const char *name;
@@ -58,7 +58,7 @@ static PyObject *read_parameters(PyObject **v)
     }
     if (v[1] != NULL && (dedup = core_choice(v[1], "dedup", dedups)) < 0) {
         if (dedup == -1) {
-            PyErr_Format(PyExc_ValueError, "dedup %R is none of: hf, first, keep, error", v[1]);
+            PyErr_Format(PyExc_ValueError, "dedup %R is none of: hf, first, keep, error, alias", v[1]);
         }
         return NULL;
     }

@@ -507,6 +507,50 @@ sft_status sft_builder_add_alias(sft_builder *builder, const char *name, size_t 
     return SFT_OK;
 }
 
+/* Does the part lie in the bytes of the tensor, at whole elements? */
+static bool lies_in(const sft_tensor *of, const sft_piece *p, uint32_t unit) {
+    const sft_piece *whole = of->piece_count == 1 ? &of->pieces[0] : NULL;
+
+    return whole != NULL && whole->strides == NULL && p->source == whole->source &&
+           p->offset >= whole->offset && (p->offset - whole->offset) % unit == 0 &&
+           p->nbytes <= of->nbytes && p->offset - whole->offset <= of->nbytes - p->nbytes;
+}
+
+sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part, const char *of,
+                                size_t of_len, sft_error *err) {
+    sft__shown_part made;
+    uint64_t nbytes = 0;
+    const void *shape;
+
+    if (part == NULL || part->piece_count != 1 || part->pieces == NULL) {
+        return sft__fail(err, SFT_E_ARG, "a part of a tensor has one piece");
+    }
+    SFT_TRY(sft_builder_add_alias(builder, part->name, part->name_len, of, of_len, err));
+    sft_catalog *c = builder->catalog;
+    sft__alias *alias = &builder->aliases[builder->alias_count - 1];
+    const sft_tensor *whole = &builder->tensors[alias->tensor];
+    SFT_TRY(check_shape(builder, part, &nbytes, err));
+    memset(&made, 0, sizeof made);
+    made.of = alias->tensor;
+    made.tensor = *part;
+    made.tensor.file = whole->file;
+    made.tensor.name = alias->name;
+    made.tensor.nbytes = nbytes;
+    SFT_TRY(take_pieces(builder, part, nbytes, &made.tensor, err));
+    made.piece = made.tensor.pieces[0];
+    if (!lies_in(whole, &made.piece, part->dtype->block_bytes)) {
+        return bad_tensor(err, SFT_E_RANGE, part, "it is no part of the tensor that it is said to be");
+    }
+    if (!copy_numbers(&c->arena, part->shape, part->rank, &shape) ||
+        !sft__grow(c->allocator, &c->parts, &c->part_room, c->part_count + 1, sizeof *c->parts)) {
+        return arena_failed(builder, part->rank * sizeof(uint64_t), err);
+    }
+    made.tensor.shape = shape;
+    c->parts[c->part_count++] = made;
+    alias->shows = c->part_count;
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- the end */
 
 /* Puts the notes of each file together, in the order they were added. */

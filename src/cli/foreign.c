@@ -41,7 +41,7 @@ static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtyp
 }
 
 void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits) {
-    static const char *const rules[] = {"hf", "first", "keep", "error"};
+    static const char *const rules[] = {"hf", "first", "keep", "error", "alias"};
     const char *dedup = cli_text(c, "dedup");
 
     SFT_INIT(options);

@@ -35,9 +35,10 @@ static const shared_option shared_options[] = {
                  "of a foreign nested file: the part to read (\"state_dict\", "
                  "\"ema.params\"), . for all; default: the weights are looked for")},
     {CLI_WITH_IMPORT,
-     CLI_OPT_CHOICE("dedup", 0, "RULE", "hf|first|keep|error",
+     CLI_OPT_CHOICE("dedup", 0, "RULE", "hf|first|keep|error|alias",
                     "of a foreign file: names of the same bytes are one tensor, called as Hugging "
-                    "Face does (hf, default) or as in the file (first); or each is one (keep)")},
+                    "Face does (hf, default) or as in the file (first); or each is one (keep); "
+                    "alias: views of a tensor are other names of a part of it, too")},
     {CLI_WITH_IMPORT,
      CLI_OPT_FLAG("allow-opaque", 0, "of a foreign file: leave out what is not understood")},
     {CLI_WITH_IMPORT, CLI_OPT_FLAG("no-crc", 0, "of a foreign file: do not compare zip checksums")},

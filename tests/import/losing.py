@@ -285,7 +285,7 @@ def overlaps(tmp):
     source, out = os.path.join(tmp, "views.pt"), os.path.join(tmp, "views.safetensors")
     value = {"base": base, "tail": base[900:], "square": base[:100].view(10, 10).t(), "same": base, "apart": torch.ones(3)}
     torch.save(value, source)
-    for more in [], ["--tree"]:
+    for more in [], ["--dedup", "first"]:
         report = json.loads(run("convert", source, "-o", out, "-f", "--json", "--verify", *more).stdout)
         (part,) = report["left_out_parts"]
         assert part["count"] == 0 and "800 bytes" in part["message"] and "2 tensors" in part["message"], report
@@ -294,6 +294,19 @@ def overlaps(tmp):
         for name in set(value) - {"same"}:
             assert torch.equal(got[name], value[name].contiguous()), name
     assert "800 bytes" in run("convert", source, "-o", out, "-f").stderr
+    for more in ["--tree"], ["--dedup", "alias"]:  # one storage stays one
+        r = run("convert", source, "-o", out, "-f", "--json", "--verify", *more)
+        report = json.loads(r.stdout)
+        assert (report["tensors"], report["aliases"], report["left_out_parts"]) == (2, 3, []), report
+        assert set(load_file(out)) == {"base", "apart"} and "left out" not in r.stderr, r.stderr
+        for name in value:
+            assert torch.equal(value_of(out, name, tmp).reshape(value[name].shape), value[name]), (more, name)
+        run("convert", out, "-o", out + ".pt", "-f", "--verify")
+        got = torch.load(out + ".pt", weights_only=True)
+        assert list(got) == list(value) or "--tree" not in more
+        assert all(torch.equal(got[n], value[n]) for n in value)
+        assert len({got[n].untyped_storage().data_ptr() for n in value if n != "apart"}) == 1
+        run("convert", source, "-o", out + ".npz", "-f", "--verify", *more[-1:] if more == ["--tree"] else more)
     halves = torch.arange(10.0)
     for name, value in ("halves", {"a": halves[:5], "b": halves[5:]}), ("tied", {"a": halves, "b": halves}):
         torch.save(value, source)

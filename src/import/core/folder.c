@@ -179,7 +179,16 @@ static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t ent
         size_t of;
         const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
         const sft_tensor *t = sft_catalog_at(catalog, of);
-        SFT_TRY(sft_builder_add_alias(m->builder, alias, len, t->name, t->name_len, err));
+        const sft_tensor *shows = sft_catalog_find(catalog, alias, len);
+        sft_tensor part = *shows;
+        if (shows == t) {
+            SFT_TRY(sft_builder_add_alias(m->builder, alias, len, t->name, t->name_len, err));
+        } else {
+            sft_piece piece = shows->pieces[0];
+            piece.source += source;
+            part.pieces = &piece;
+            SFT_TRY(sft_builder_add_part(m->builder, &part, t->name, t->name_len, err));
+        }
     }
     return SFT_OK;
 }

@@ -31,7 +31,7 @@ sft_status sft__job_options(sft__import *job, const sft_import_options *options,
     }
     o->struct_size = sizeof *o;
     SFT_TRY(sft__limits_read(&job->limits, limits, err));
-    if ((uint32_t)o->dedup > SFT_DEDUP_ERROR) {
+    if ((uint32_t)o->dedup > SFT_DEDUP_ALIAS) {
         return sft__fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
     }
     if (o->memory_bytes == 0) {

@@ -89,7 +89,7 @@ static sft_status choose(sft__tflite *x, sft__tflite_row **sorted, size_t first,
                                 sorted[first + 1]->len, "shares its storage with %.200s",
                                 kept->name);
     }
-    for (size_t i = first; i < end && dedup == SFT_DEDUP_HF; i++) {
+    for (size_t i = first; i < end && (dedup == SFT_DEDUP_HF || dedup == SFT_DEDUP_ALIAS); i++) {
         kept = is_smaller(sorted[i], kept) ? sorted[i] : kept;
     }
     for (size_t i = first; i < end; i++) {

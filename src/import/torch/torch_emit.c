@@ -68,7 +68,8 @@ static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sf
                                 sorted[first + 1]->name_len, "shares its storage with %.200s",
                                 sorted[first]->name);
     }
-    for (size_t i = first; i < end && dedup == SFT_DEDUP_HF; i++) {
+    const bool least = dedup == SFT_DEDUP_HF || dedup == SFT_DEDUP_ALIAS;
+    for (size_t i = first; i < end && least; i++) {
         kept = name_before(sorted[i], kept) ? sorted[i] : kept;
     }
     for (size_t i = first; i < end; i++) {
@@ -106,6 +107,80 @@ static uint64_t extent_union(leaf *const *sorted, size_t count) {
     return used;
 }
 
+/* ---------------------------------------------------------------- parts of others */
+
+static bool keeps_sharing(const walk *w) {
+    const sft_import_options *o = &w->t->job->options;
+    return !w->t->job->scanning &&
+           (o->dedup == SFT_DEDUP_ALIAS ||
+            ((o->flags & SFT_IMPORT_KEEP_TREE) != 0 && o->dedup != SFT_DEDUP_KEEP &&
+             o->dedup != SFT_DEDUP_ERROR));
+}
+
+/* A tensor of the catalog that is read as it lies in its storage. */
+static bool is_plain(const leaf *l) {
+    const sft__view *v = &l->view;
+    return !l->outside && l->kept == l->order && !is_empty(v) && v->dtype->block_elements == 1 &&
+           !(v->swap && v->dtype->block_bytes > 1) && !v->conjugate && !v->negative;
+}
+
+/* Does `of` hold all bytes of l, one behind the other and at whole elements? */
+static bool covers(const leaf *of, const leaf *l) {
+    const sft__view *a = &of->view;
+    const sft__view *b = &l->view;
+
+    if (of == l || a->source != b->source || b->first < a->first || extent_end(b) > extent_end(a) ||
+        (b->first - a->first) % b->dtype->block_bytes != 0) {
+        return false;
+    }
+    for (uint32_t d = 0; d < b->rank; d++) {
+        if (b->strides[d] < 0 || (uint64_t)b->strides[d] % b->dtype->block_bytes != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of leaves that begin at one place, sorted[first, end): the whole one that reaches furthest, or the one
+ * before it. */
+static leaf *furthest(leaf *const *sorted, size_t first, size_t end, leaf *base) {
+    for (size_t i = first; i < end; i++) {
+        leaf *l = sorted[i];
+        if (is_plain(l) && sft__torch_is_whole(&l->view) &&
+            (base == NULL || base->view.source != l->view.source ||
+             extent_end(&l->view) > extent_end(&base->view))) {
+            base = l;
+        }
+    }
+    return base;
+}
+
+/* Tensors whose bytes lie in another one become names of a part of it. sorted: by place. */
+static void find_parts(walk *w, leaf *const *sorted) {
+    leaf *base = NULL;
+    size_t end;
+
+    for (size_t i = 0; i < w->leaf_count && keeps_sharing(w); i = end) {
+        end = i + 1;
+        while (end < w->leaf_count && sorted[end]->view.source == sorted[i]->view.source &&
+               sorted[end]->view.first == sorted[i]->view.first) {
+            end++;
+        }
+        base = furthest(sorted, i, end, base);
+        for (size_t k = i; k < end && base != NULL; k++) {
+            if (is_plain(sorted[k]) && covers(base, sorted[k])) {
+                sorted[k]->shown = base->order;
+            }
+        }
+    }
+    for (size_t i = 0; i < w->leaf_count; i++) { /* a base that a later one of its place covers */
+        leaf *l = &w->leaves[i];
+        while (l->shown != UINT32_MAX && w->leaves[l->shown].shown != UINT32_MAX) {
+            l->shown = w->leaves[l->shown].shown;
+        }
+    }
+}
+
 /* Bytes of the elements. */
 static uint64_t bytes_of(const sft__view *v) {
     uint64_t bytes = v->dtype->block_bytes;
@@ -133,7 +208,7 @@ static void tell_overlaps(walk *w, leaf *const *sorted) {
     for (size_t i = 0; i < w->leaf_count; i++) {
         const leaf *l = sorted[i];
         const sft__view *v = &l->view;
-        if (l->outside || l->kept != l->order || is_empty(v)) {
+        if (l->outside || l->kept != l->order || is_empty(v) || l->shown != UINT32_MAX) {
             continue;
         }
         const uint64_t end = extent_end(v);
@@ -175,6 +250,7 @@ sft_status sft__tree_merge(walk *w, sft_error *err) {
         }
     }
     const uint64_t used = extent_union(sorted, w->leaf_count);
+    find_parts(w, sorted);
     tell_overlaps(w, sorted);
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
@@ -273,20 +349,44 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
     return sft__import_tensor(job, &t, err);
 }
 
+/* The leaf, called name, as what it shows of another one. */
+static sft_status emit_part(walk *w, const leaf *l, const leaf *name, sft_error *err) {
+    const leaf *of = &w->leaves[l->shown];
+    const sft__view *v = &l->view;
+    const sft_piece piece = {.offset = v->first,
+                             .source = v->source,
+                             .strides = sft__torch_is_whole(v) ? NULL : v->strides};
+    uint64_t shape[SFT__TORCH_RANK_MAX];
+
+    sft__torch_shape(v, shape);
+    const sft_tensor t = {.name = name->name,
+                          .name_len = name->name_len,
+                          .dtype = v->dtype,
+                          .shape = shape,
+                          .pieces = &piece,
+                          .rank = v->rank,
+                          .piece_count = 1};
+    return sft_builder_add_part(w->t->job->builder, &t, of->name, of->name_len, err);
+}
+
 sft_status sft__tree_emit(walk *w, sft_error *err) {
     for (size_t i = 0; i < w->leaf_count; i++) {
-        if (w->leaves[i].kept == i && !w->leaves[i].outside) {
+        const leaf *l = &w->leaves[i];
+        if (l->kept == i && !l->outside && l->shown == UINT32_MAX) {
             SFT_TRY(emit(w, &w->leaves[i], err));
         }
     }
     for (size_t i = 0; i < w->leaf_count; i++) {
         const leaf *l = &w->leaves[i];
-        if (l->kept != i) {
-            const leaf *of = &w->leaves[l->kept];
-            SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
-            SFT_TRY(sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
-                                          of->name_len, err));
+        const leaf *of = &w->leaves[l->kept];
+        if (l->kept == i && l->shown == UINT32_MAX) {
+            continue;
         }
+        SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
+        SFT_TRY(of->shown != UINT32_MAX
+                    ? emit_part(w, of, l, err)
+                    : sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
+                                            of->name_len, err));
     }
     return SFT_OK;
 }

@@ -180,6 +180,7 @@ static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__vie
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     leaf *l = &w->leaves[w->leaf_count];
     *l = (leaf){.name = copy, .name_len = (uint32_t)len, .part = w->inside != 0, .view = *v};
+    l->shown = UINT32_MAX;
     l->order = l->kept = (uint32_t)w->leaf_count++;
     return SFT_OK;
 }
