@@ -41,6 +41,11 @@ if scripts/python_peers.sh; then
 else
     failed=$((failed + 1))
 fi
+if scripts/programs_peers.sh; then # real programs, once with PyPI's package and once with ours
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+fi
 if [ -x "$build/tests/remote/remote_probe" ] && scripts/venv.sh tests/remote/requirements.txt build/venv-remote; then
     python=$PWD/build/venv-remote/bin/python
     run tests/remote/test_peers.py --probe "$PWD/$build/tests/remote/remote_probe" --tool "$PWD/$build/safetensors"
