@@ -207,3 +207,39 @@ def test_a_pickle_of_a_folder_knows_its_files(tmp_path):
     sn.save_file({"t2": np.full(3, 5)}, tmp_path / "model-00002-of-00002.safetensors")
     with pytest.raises(SafetensorError, match="replaced or changed"):
         pickle.loads(data)
+
+
+def test_a_kill_or_ctrl_c_leaves_the_old_file_or_the_new_one(tmp_path):
+    import random
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    import numpy as np
+
+    import safetensors_c.numpy as sn
+
+    whole = set()
+    for value in (1, 2):
+        sn.save_file({"x": np.full((1500, 1500), value, "f4")}, tmp_path / "x")
+        whole.add((tmp_path / "x").read_bytes())
+    program = """
+import sys
+import numpy as np
+import safetensors_c.numpy as sn
+tensors = {"x": np.full((1500, 1500), int(sys.argv[2]), "f4")}
+print("begun", flush=True)
+while True:
+    sn.save_file(tensors, sys.argv[1])
+"""
+    for turn in range(10):
+        command = [sys.executable, "-c", program, str(tmp_path / "x"), str(1 + turn % 2)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        time.sleep(random.random() * 0.2)
+        process.send_signal(signal.SIGINT if turn % 3 == 0 else signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert (tmp_path / "x").read_bytes() in whole
+        assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["x"]
