@@ -64,8 +64,8 @@ void cli_ls_alias_note(ls_listing *l) {
     const size_t count = walk(l, NULL, NULL);
 
     if (count != 0) {
-        cli_printf(&l->c->out, "%llu other %s of tensors (--aliases)\n", (unsigned long long)count,
-                   count == 1 ? "name" : "names");
+        cli_printf(&l->c->out, "%llu other %s (--aliases)\n", (unsigned long long)count,
+                   count == 1 ? "name of a tensor" : "names of tensors");
     }
 }
 
