@@ -107,8 +107,9 @@ bool cli_copy_metadata(cli_copy *copy) {
         (void)sft_escape(name, sizeof name, copy->others[0].name, copy->others[0].name_len);
         cli_warn(copy->c, copy->source,
                  "%llu other %s (\"%s\"%s left out with the metadata",
-                 (unsigned long long)copy->other_count, copy->other_count == 1 ? "name of a tensor" : "names of tensors",
-                 name, copy->other_count == 1 ? ") is" : " ...) are");
+                 (unsigned long long)copy->other_count,
+                 copy->other_count == 1 ? "name of a tensor" : "names of tensors", name,
+                 copy->other_count == 1 ? ") is" : " ...) are");
     }
     for (size_t i = 0; (text = cli_list(copy->c, "metadata", i)) != NULL; i++) {
         const char *equals = strchr(text, '=');
