@@ -303,7 +303,7 @@ static void record_operand(cli *c, const char *operand, uint32_t kinds) {
             tell_recorded(c, path, kinds, tensors, beside, way);
         }
     }
-    cli_close(c, catalog);
+    sft_catalog_close(catalog); /* the edit itself looks for other writers */
 }
 
 static void run(cli *c) {
