@@ -340,6 +340,10 @@ bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside,
     free(r.crc);
     free(r.sha);
     free(r.sorted);
-    cli_close(c, catalog);
+    if (beside) {
+        cli_close(c, catalog);
+    } else {
+        sft_catalog_close(catalog); /* the edit wrote to it, and looks for other writers itself */
+    }
     return status == SFT_OK;
 }
