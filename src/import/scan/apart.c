@@ -233,6 +233,13 @@ static bool is_zip_format(uint32_t format) {
            format == SFT_IMPORT_KERAS || format == SFT_IMPORT_DCP || format == SFT_IMPORT_PT2;
 }
 
+/* Is the archive all of the part? What stands before an archive is for no member to answer. */
+static bool is_all(const sft__members *m, const sft__looked *l) {
+    const uint32_t head = l->head_len >= 4 ? sft__load_le32(l->head) : 0;
+
+    return m->kind != SFT__MEMBERS_ZIP || head == 0x04034b50u || head == 0x06054b50u;
+}
+
 sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__looked *l, bool *is,
                            sft_error *err) {
     sft__members list[SFT__MEMBERS_MOST];
@@ -252,7 +259,7 @@ sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__
         if (list[i].kind == SFT__MEMBERS_INSIDE) {
             SFT_TRY(push_inside(s, part, list[i].offset, list[i].end, err));
         } else {
-            *is = true;
+            *is = *is || is_all(&list[i], l);
             SFT_TRY(push_members(s, part, l, &list[i], err));
         }
     }
