@@ -319,6 +319,9 @@ def cases():
                 yield "%s as %s in %s" % (what, code, outer), make(encode(data).decode())
             yield "%s as %s in bytes of a pickle" % (what, code), pickled(encode(data))
             yield "%s as %s, packed, in a pickle" % (what, code), pickled(zlib.compress(encode(data)))
+    for name in ("pickle", "pickle0"):
+        for outer in ("safetensors", "gguf", "onnx", "npy"):
+            yield "%s in the middle of %s" % (name, outer), AS_BYTES[outer](bytes(99) + PAYLOADS[name] + bytes(99))
     yield from behind()
 
 
@@ -382,7 +385,8 @@ def main():
     tool = os.path.abspath(given.tool)
     hostile = [c for c in cases() if given.only in c[0]]
     if not given.all and not given.only:
-        hostile = random.Random(13).sample(hostile, 600)
+        middle = [c for c in hostile if "in the middle" in c[0]]
+        hostile = random.Random(13).sample(hostile, 600) + middle
     good = [("good " + what, data) for what, data in harmless()]
     every = [(i, what, data) for i, (what, data) in enumerate(hostile + good)]
     faults, reached, dangerous, slowest, peak = [], 0, 0, 0.0, 0

@@ -16,6 +16,7 @@ enum {
     WALK_MOST = 32 << 20,
     UNPACK_FLOOR = 160 << 20,
     RUNS_MOST = 256 << 20,
+    MARKS_MOST = 128 << 20,
     LOOK_FLOOR = 256 << 20,
     LOOK_MOST = 1536 << 20,
     SMALL = 256
@@ -270,6 +271,11 @@ static bool is_other(const sft__looked *l) {
            l->format != SFT_IMPORT_TORCH_TAR && l->format != SFT_IMPORT_UNKNOWN;
 }
 
+/* Its members are parts of their own. */
+static bool is_archive(const sft__looked *l) {
+    return l->head_len >= 4 && sft__load_le32(l->head) == 0x04034b50u;
+}
+
 /* Archives one behind the other, as PyTorch's distributed checkpoints have them: no reader's, but
  * each is. */
 static sft_status find_chain(const sft__scan_part *part, sft__looked *l, sft_error *err) {
@@ -358,7 +364,7 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
         return SFT_OK;
     }
     if (!complete) { /* else the walk has seen each string */
-        SFT_TRY(sft__scan_runs(s, &part, err));
+        SFT_TRY(sft__scan_runs(s, &part, is_other(l) && !is_archive(l), err));
     }
     if (!l->read) {
         SFT_TRY(unpack_part(s, &part, l, &packed, err));
@@ -419,6 +425,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     s->job = job;
     s->keep_left = 2 * SFT__SCAN_KEEP;
     s->runs_left = RUNS_MOST;
+    s->marks_left = MARKS_MOST;
     s->look_left = LOOK_FLOOR + (size / 2 < LOOK_MOST ? size / 2 : LOOK_MOST);
     sft__scan_letters(s);
     s->unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);

@@ -6,12 +6,15 @@
  * judged by strings.c. What follows a length may be preceded by one byte that is a letter by
  * accident: a run is read from its first four places on. Read first: work.h.
  */
+#include "import/pickle/globals.h"
 #include "import/scan/work.h"
 
 enum {
     WINDOW = 1 << 20,
     RUN_MOST = 16 << 20,
-    LINE_HEAD = 12, /* letters at the beginning of a line that tell */
+    NAME_MOST = 64,   /* bytes of a module, or of a name, of protocol 0 */
+    MARK_HEAD = 4096, /* bytes of a pickle that are skimmed */
+    LINE_HEAD = 12,   /* letters at the beginning of a line that tell */
     STARTS = 4
 };
 
@@ -106,6 +109,67 @@ static bool grow(runs *r) {
            sft__grow(r->s->job->allocator, &r->bytes, &r->room, r->room * 2, 1);
 }
 
+static bool is_word(uint8_t c) {
+    return c == '.' || c == '_' || (c >= '0' && c <= '9') ||
+           ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
+/* "cos\nsystem\n", as protocol 0 looks names up: only names that are dangerous. `lf`: the first end
+ * of a line; returns the opcode's place, or NULL. */
+static const uint8_t *old_lookup(const uint8_t *begin, const uint8_t *lf, const uint8_t *end) {
+    const uint8_t *module = lf;
+    const uint8_t *stop = lf + 1;
+    const char *why;
+
+    while (module > begin && lf - module < NAME_MOST && is_word(module[-1])) {
+        module--;
+    }
+    while (stop < end && stop - lf < NAME_MOST && is_word(*stop)) {
+        stop++;
+    }
+    if (stop == end || *stop != '\n' || stop == lf + 1 || lf - module < 2) {
+        return NULL;
+    }
+    const char *m = (const char *)module + 1;
+    const char *n = (const char *)lf + 1;
+    const size_t m_len = (size_t)(lf - module) - 1;
+    const size_t n_len = (size_t)(stop - lf) - 1;
+    const bool lookup = *module == 'c' || *module == 'i';
+    return lookup && sft__global_verdict(sft__global_find(m, m_len, n, n_len), m, m_len, n, n_len,
+                                         &why) == SFT_SCAN_DANGEROUS
+               ? module
+               : NULL;
+}
+
+static void push_mark(runs *r, uint64_t at) {
+    sft__scan_part inner = *r->part;
+
+    inner.offset += at;
+    inner.size -= at;
+    sft__scan_marked(r->s, r->part, inner);
+}
+
+/* Pickles that say so by their first bytes, wherever they begin, in a format that is read in order:
+ * tensors of bytes, attributes and fields that programs unpickle. Random bytes look up nothing. */
+static void take_marks(runs *r, uint64_t at, size_t len) {
+    const uint8_t *end = r->bytes + len;
+    const uint8_t *p = r->bytes;
+
+    for (; !r->s->tired && (p = memchr(p, 0x80, (size_t)(end - p))) != NULL; p++) {
+        const size_t left = (size_t)(end - p) < MARK_HEAD ? (size_t)(end - p) : MARK_HEAD;
+        if (left >= LINE_HEAD && p[1] >= 2 && p[1] <= 5 &&
+            sft__scan_skims(r->s, r->part, p, left)) {
+            push_mark(r, at + (uint64_t)(p - r->bytes));
+        }
+    }
+    for (p = r->bytes; !r->s->tired && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
+        const uint8_t *found = old_lookup(r->bytes, p, end);
+        if (found != NULL) {
+            push_mark(r, at + (uint64_t)(found - r->bytes));
+        }
+    }
+}
+
 /* The runs of a window; *used: bytes that are done with. */
 static void take_window(runs *r, size_t len, bool last, size_t *used) {
     const uint8_t *end = r->bytes + len;
@@ -133,7 +197,7 @@ static void take_window(runs *r, size_t len, bool last, size_t *used) {
     }
 }
 
-sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *err) {
+sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err) {
     const uint64_t most = part->size < s->runs_left ? part->size : s->runs_left;
     runs r = {.s = s, .part = part};
     sft_status status = SFT_OK;
@@ -153,6 +217,10 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *e
         size_t used;
         status = sft_source_read(part->source, part->offset + at, r.bytes, n, err);
         if (status == SFT_OK) {
+            if (marks && s->marks_left >= n) {
+                s->marks_left -= n;
+                take_marks(&r, at, n);
+            }
             take_window(&r, n, n == left, &used);
             at += used;
         }

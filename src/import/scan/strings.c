@@ -22,7 +22,7 @@ enum {
     TAR_BLOCK = 512,         /* of bytes */
     CODE_PRICE = 10,         /* of opcodes: for a first look */
     TAIL_BYTES = 32,         /* of an end that are gone through for the price of one */
-    CODE_BYTES = 4,         /* that are decoded for the price of an opcode */
+    CODE_BYTES = 4,          /* that are decoded for the price of an opcode */
     STRING_MOST = 16 << 20,  /* bytes of a text that are decoded */
     WAITING_MOST = 48 << 20, /* bytes of copies */
     STRINGS_MOST = 8192
@@ -400,6 +400,26 @@ void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *
             push_copy(s, part, latin, n, len);
         }
         sft__free(job->allocator, latin, len);
+    }
+}
+
+bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len) {
+    uint64_t opcodes = 0;
+    const bool met = sft__walk_skims(bytes, len, &opcodes);
+
+    pay(s, opcodes / 4);
+    if (s->job->walk_left == 0) {
+        too_much(s, part);
+    }
+    return met;
+}
+
+void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner) {
+    const uint64_t place[2] = {(uint64_t)(uintptr_t)inner.source, inner.offset};
+
+    if (!is_text_known(s, (const uint8_t *)place, sizeof place)) {
+        pay(s, 2000);
+        push_string(s, part, inner, NULL, 0, "pickle");
     }
 }
 

@@ -70,10 +70,11 @@ typedef struct sft__scan {
     uint64_t keep_left;
     sft__place places[SFT__SCAN_PLACES];
     size_t place_count;
-    uint64_t runs_left; /* bytes in which texts are looked for */
-    uint64_t look_left; /* bytes in which archives are looked for */
+    uint64_t runs_left;  /* bytes in which texts are looked for */
+    uint64_t marks_left; /* the same for pickles */
+    uint64_t look_left;  /* bytes in which archives are looked for */
     uint8_t letters[SFT__LETTERS][256];
-    bool tired; /* no more strings are looked into: that was said */
+    bool tired;                      /* no more strings are looked into: that was said */
     uint64_t string_bytes;           /* copies of strings that wait */
     uint32_t strings;                /* that were looked into */
     uint64_t known[SFT__SCAN_KNOWN]; /* hashes of the last ones */
@@ -122,7 +123,11 @@ sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const
                                  sft_error *err);
 /* Do programs take it for a file: zip, HDF5, numpy, tar? */
 bool sft__scan_is_file(const uint8_t *head, size_t len);
-/* runs.c: texts in base64 that stand anywhere in the bytes of a part. */
-sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, sft_error *err);
+/* Would opcodes from the first byte on look up a name? It is paid for. */
+bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len);
+/* A pickle within a part of another format. */
+void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner);
+/* runs.c: texts in base64 that stand anywhere in the bytes of a part; marks: pickles, too. */
+sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err);
 
 #endif
