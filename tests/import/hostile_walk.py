@@ -144,7 +144,16 @@ def names():
         case("%s.%s" % (module, name), u(module) + u(name) + b"\x93.", D, "%s.%s" % (module, name))
 
 
+def directory_only(body):
+    """A zip directory of one member, empty and without a header of its own, behind anything."""
+    entry = b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"x"
+    return body + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(body), 0)
+
+
 def containers():
+    case("a zip directory behind a program", directory_only(b"\x7fELF" + bytes(range(256)) * 4), U)
+    case("a zip directory behind random bytes", directory_only(bytes(i * i * 7 % 251 for i in range(5000))), U)
+    case("a zip directory behind a pickle behind letters", directory_only(b"XXXX" + EVIL), U)
     for way, pack in (("gzip", gzip.compress), ("zlib", zlib.compress), ("bzip2", bz2.compress), ("xz", lzma.compress),
                       ("lzma", lambda d: lzma.compress(d, format=lzma.FORMAT_ALONE))):
         case(way, pack(EVIL), D, "os.system")
