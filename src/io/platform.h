@@ -49,9 +49,9 @@ void sft__file_close(sft__handle file); /* SFT__NO_HANDLE is fine */
 sft_status sft__file_stat(sft__handle file, const char *name, sft__stat *st, sft_error *err);
 /* exists false (and SFT_OK) if there is nothing. Follows symbolic links. */
 sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_error *err);
-/* Appends where a path that is a symbolic link leads in the end, with its NUL. False: it is none, or this
- * cannot be told. */
-bool sft__path_target(const char *path, sft__buf *out);
+/* Appends where a path that is a symbolic link leads in the end, with its NUL. *is: it is one, and leads to
+ * something. */
+sft_status sft__path_target(const char *path, sft__buf *out, bool *is, sft_error *err);
 /* Calls visit for every name in the folder but "." and "..", in no particular order, until one call
  * does not return SFT_OK; that status is returned. */
 typedef sft_status (*sft__folder_visit)(void *ctx, const char *name, size_t name_len,

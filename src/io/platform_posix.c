@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -121,16 +121,23 @@ sft_status sft__file_stat(sft__handle file, const char *name, sft__stat *st, sft
     return SFT_OK;
 }
 
-bool sft__path_target(const char *path, sft__buf *out) {
+sft_status sft__path_target(const char *path, sft__buf *out, bool *is, sft_error *err) {
     struct stat s;
-    char *real = lstat(path, &s) == 0 && S_ISLNK(s.st_mode) ? realpath(path, NULL) : NULL;
 
+    *is = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
+    if (!*is) {
+        return SFT_OK;
+    }
+    char *real = realpath(path, NULL);
     if (real == NULL) {
-        return false;
+        *is = false;
+        return errno == ENOENT ? SFT_OK
+                               : sft__fail_sys(err, SFT_E_IO, errno,
+                                               "cannot tell where the link %s leads", path);
     }
     sft__buf_add(out, real, strlen(real) + 1);
     free(real);
-    return !out->failed;
+    return out->failed ? sft__fail_nomem(err, strlen(path)) : SFT_OK;
 }
 
 sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_error *err) {

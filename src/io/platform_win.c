@@ -53,8 +53,8 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
     sft_status status = SFT_OK;
 
     if (GetFileType(h) != FILE_TYPE_DISK) {
-        status = sft__fail(err, SFT_E_NOT_REGULAR, "%s is a device or pipe, not a regular file",
-                           name);
+        status =
+            sft__fail(err, SFT_E_NOT_REGULAR, "%s is a device or pipe, not a regular file", name);
     } else {
         status = sft__file_stat((sft__handle)h, name, st, err);
     }
@@ -117,10 +117,12 @@ void sft__file_close(sft__handle file) {
     }
 }
 
-bool sft__path_target(const char *path, sft__buf *out) {
+sft_status sft__path_target(const char *path, sft__buf *out, bool *is, sft_error *err) {
     (void)path;
     (void)out;
-    return false;
+    (void)err;
+    *is = false;
+    return SFT_OK;
 }
 
 sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_error *err) {
@@ -155,8 +157,8 @@ sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_err
 static sft_status visit_found(const WIN32_FIND_DATAW *found, sft__folder_visit visit, void *ctx,
                               sft_error *err) {
     char name[4 * MAX_PATH]; /* at most 3 bytes of UTF-8 for one UTF-16 unit, and a NUL */
-    const int n = WideCharToMultiByte(CP_UTF8, 0, found->cFileName, -1, name, (int)sizeof name,
-                                      NULL, NULL);
+    const int n =
+        WideCharToMultiByte(CP_UTF8, 0, found->cFileName, -1, name, (int)sizeof name, NULL, NULL);
 
     if (n <= 1 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         return SFT_OK;

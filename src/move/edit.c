@@ -333,10 +333,14 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
 
 static sft_status find_sidecars(editor *e, sft_error *err) {
     sft__buf target;
+    bool is = false;
     sft_status status = sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err);
 
     sft__buf_init(&target, e->allocator);
-    if (status == SFT_OK && sft__path_target(e->path, &target)) {
+    if (status == SFT_OK) {
+        status = sft__path_target(e->path, &target, &is, err);
+    }
+    if (status == SFT_OK && is) {
         status = sft__edit_sidecar_find(&e->beyond, target.data, e->allocator, err);
     }
     sft__buf_reset(&target);

@@ -283,8 +283,10 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
         status = sft__path_stat(path.data, &exists, &st, err);
     }
     if (status == SFT_OK && !exists) { /* what it leads to, if it is a link, has one, perhaps */
+        bool is;
         path.len = 0;
-        if (sft__path_target(f->info->path, &path)) {
+        status = sft__path_target(f->info->path, &path, &is, err);
+        if (status == SFT_OK && is) {
             path.len--; /* its NUL */
             sft__buf_add(&path, ".digests.json", sizeof ".digests.json");
             status = path.failed ? sft__fail_nomem(err, path.len)
