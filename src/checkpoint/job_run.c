@@ -58,8 +58,8 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         const char *const name = sft_source_name(s->source);
         const int fd = sft_source_descriptor(s->source);
         sft__checkpoint_disk_fact fact;
-        SFT_TRY(sft_source_unchanged(s->source, err));
         if (!s->timed) {
+            SFT_TRY(sft_source_unchanged(s->source, err));
             continue;
         }
         SFT_TRY(fd >= 0 ? sft__checkpoint_disk_stat_fd(fd, name, &fact, err)
@@ -68,6 +68,7 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
             return sft__fail(err, SFT_E_CHANGED,
                              "\"%.200s\" has changed since the job was planned", name);
         }
+        SFT_TRY(sft_source_unchanged(s->source, err));
     }
     return SFT_OK;
 }

@@ -437,6 +437,14 @@ static void sources_may_not_change(void **state) {
     assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CHANGED); /* since the job was made */
     assert_non_null(strstr(err.message, "since the job was planned"));
     sft_job_free(s.job);
+    s.job = make(&s.p); /* of sources that were opened before */
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CHANGED);
+    assert_non_null(strstr(err.message, "was written to while it was read"));
+    sft_job_free(s.job);
+    parts_reset(&s.p);
+    sft_catalog_close(s.whole);
+    assert_int_equal(sft_catalog_open(&s.whole, path, NULL, NULL), SFT_OK);
+    parts_init(&s.p, s.whole, &s.c);
     s.job = make(&s.p);
     sft_job_key(s.job, after);
     assert_memory_not_equal(before, after, 32);
