@@ -40,7 +40,8 @@ def trees():
     pair = b"cbuiltins\ncomplex\n(" + real[:9] * 2 + b"tRq\0"
     yield pkl("one complex denormal, many times", b"(" + pair + b"h\0" * MANY + b"l", "pickle-expansion")
     one = tensor(size=(), stride=())
-    yield pkl("one tensor, many times", b"](" + one + b"q\0" + b"h\0" * MANY + b"e", None)
+    yield pkl("one tensor, many times", b"](" + one + b"q\0" + b"h\0" * MANY + b"e", "pickle-expansion")
+    yield pkl("one tensor, 200,000 times", b"](" + one + b"q\0" + b"h\0" * 200000 + b"e", None)
     yield pkl("many tensors of one name", b"}(" + text("w") + b"q\1" + one + b"q\0" + b"h\1h\0" * MANY + b"u", "memory")
 
 

@@ -438,7 +438,8 @@ def paddle():
     case("paddle: slices, shape negative", pd_big(two, pd_info("w@@.0", "w@@.1", shape=(-2, -2))), U, ANY)
     case("paddle: slices, shape overflows", pd_big(two, pd_info("w@@.0", "w@@.1", shape=(1 << 62, 1 << 62))), U, "overflows")
     parts = tuple(("w@@.%d" % i, pd_array([1])) for i in range(12000))
-    case("paddle: 12,000 slices", pd_big(parts, pd_info(*(name for name, _ in parts), shape=(12000,))), U, ANY)
+    # more than are read; as a pickle it is harmless from its first byte to its last
+    case("paddle: 12,000 slices", pd_big(parts, pd_info(*(name for name, _ in parts), shape=(12000,))), H, ANY)
     case("paddle: slices of a parameter that is there", pd_big((*two, ("w", half)), pd_info("w@@.0", "w@@.1")), U, "twice")
     case("paddle: the list of slices is a number", pd_big(two, b"K\x01"), U, ANY)
     case("paddle: a parameter is a number", pd_big(two, pd_dict(("w", b"K\x01"))), U, ANY)

@@ -369,6 +369,9 @@ static sft_status emit_part(walk *w, const leaf *l, const leaf *name, sft_error 
     return sft_builder_add_part(w->t->job->builder, &t, of->name, of->name_len, err);
 }
 
+/* Of another name, as objects of the tree: it is sorted, kept, written and found. */
+enum { COST_ALIAS = 24 };
+
 sft_status sft__tree_emit(walk *w, sft_error *err) {
     for (size_t i = 0; i < w->leaf_count; i++) {
         const leaf *l = &w->leaves[i];
@@ -382,7 +385,7 @@ sft_status sft__tree_emit(walk *w, sft_error *err) {
         if (l->kept == i && l->shown == UINT32_MAX) {
             continue;
         }
-        SFT_TRY(sft__tree_visit(w, of->name_len / SFT__TREE_TEXT, err));
+        SFT_TRY(sft__tree_visit(w, COST_ALIAS + of->name_len / SFT__TREE_TEXT, err));
         SFT_TRY(of->shown != UINT32_MAX
                     ? emit_part(w, of, l, err)
                     : sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,
