@@ -17,7 +17,7 @@ ask safetensors completion z
 ask safetensors help --m
 END
 bash ask.sh
-safetensors completion zsh | head -1
+safetensors completion zsh | sed -n 1p
 safetensors completion fish | grep -c '^complete -c safetensors' | awk '{ print ($1 > 10) }'
 safetensors completion tcsh
 if command -v zsh > /dev/null; then safetensors completion zsh > z; zsh -n z || echo "not zsh"; fi
