@@ -181,6 +181,17 @@ def json_cases():
     case("schema.json", js({"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"}), D,
          "config-target")
     case("modules.json", js([{"idx": 0, "type": "sentence_transformers.models.Transformer"}]), H)
+    for key in ("_component_", "target"):
+        case("%s.json" % key, js({"model": {key: "subprocess.Popen", "params": {"args": "id"}}}), D, "config-target")
+        case("%s.yaml" % key, "model:\n  %s: os.system\n  params:\n    command: id\n" % key, D, "config-target")
+        case("%s-quoted.yml" % key, "model: {'%s': \"os.system\"}\n" % key, D, "config-target")
+    case("component.yaml", "model:\n  _component_: torchtune.models.llama3\n", U, "config-target")
+    case("targets.json", js({"target": "cpu", "targets": ["q_proj"], "target_modules": "model.layers", "x": {"target": "a.b.c"}}), H)
+    case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: model.diffusion_model\n", H)
+    wrapper = {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "x", "module": "gAQu"},
+               "registered_name": None}
+    case("wrapper.json", js(wrapper), D, "keras-torch")
+    case("saved.json", js({**wrapper, "class_name": "TFSMLayer", "config": {"filepath": "/tmp/x"}}), U, "keras-saved-model")
     case("x/modules.json", js([{"idx": 0, "type": "evil.Module"}]), U, "remote-code")
     case("base64.json", js({"state": base64.b64encode(pickle).decode()}), D, "global")
     case("base64-escaped.json", js({"state": base64.b64encode(pickle).decode()}).replace(b"Y29z", b"\\u005929z"), D, "global")

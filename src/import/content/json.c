@@ -320,8 +320,11 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (l->object && in_config && is(&l->key, "function_type") && !is(s, "function")) {
         above->code = true;
     }
-    if (l->object && (is(&l->key, "_target_") || is(&l->key, "class_path"))) {
-        find(w, dotted(s), "config-target", s, "what hydra or Lightning would import and call");
+    if (l->object &&
+        (is(&l->key, "_target_") || is(&l->key, "class_path") || is(&l->key, "_component_") ||
+         (is(&l->key, "target") && dotted(s) == SFT_SCAN_DANGEROUS))) {
+        find(w, dotted(s), "config-target", s,
+             "what hydra, Lightning, torchtune or latent diffusion would import and call");
     }
     if (l->object && (is(&l->key, "py/object") || is(&l->key, "py/type") ||
                       is(&l->key, "py/function") || is(&l->key, "py/repr"))) {

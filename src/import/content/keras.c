@@ -200,6 +200,12 @@ void sft__content_keras(const sft__content *c, const sft__keras *o) {
         say(c, o, o->code ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, "keras-lambda", o->class_name,
             o->code ? "a layer whose function is bytes of code: Keras runs it"
                     : "a layer that is a function of Python");
+    } else if (strcmp(o->class_name, "TorchModuleWrapper") == 0) {
+        say(c, o, SFT_SCAN_DANGEROUS, "keras-torch", o->class_name,
+            "a layer whose configuration is a pickle in base64: Keras gives it to torch.load");
+    } else if (strcmp(o->class_name, "TFSMLayer") == 0) {
+        say(c, o, SFT_SCAN_UNKNOWN, "keras-saved-model", o->class_name,
+            "a layer that loads a SavedModel from a path in its configuration");
     } else if (is_one_of(o->class_name, operators)) {
         operator_of(c, o);
     }

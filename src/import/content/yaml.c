@@ -88,8 +88,8 @@ static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size
 
 /* ---------------------------------------------------------------- keys that name code */
 
-/* What loaders import and call if a configuration has the key. */
-static const char *const keys[] = {"_target_", "class_path", NULL};
+/* What loaders import and call if a configuration has the key: hydra, Lightning, torchtune. */
+static const char *const keys[] = {"_target_", "class_path", "_component_", NULL};
 
 /* The longest name of a key, and what stands between it and its value. */
 static const char *value_of(const char *p, const char *end) {
@@ -158,9 +158,43 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
             sft__content_find(c, plain ? sft__content_dotted(q, word) : worst, "config-target",
                               base != SIZE_MAX ? base + (size_t)(subject - text) : 0, subject,
                               word != 0 ? word : n,
-                              "what hydra or Lightning would import and call");
+                              "what hydra, Lightning or torchtune would import and call");
             good = false;
             p += n;
+        }
+    }
+    return good;
+}
+
+static const char *find_word(const char *p, const char *end, const char *word) {
+    const size_t n = strlen(word);
+
+    while ((size_t)(end - p) >= n) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p;
+        }
+        p++;
+    }
+    return NULL;
+}
+
+/* "target: os.system", as latent diffusion's loaders read it: an everyday word, so that only names count that
+ * no configuration has for another reason. */
+static bool find_targets(const sft__content *c) {
+    const char *const text = (const char *)c->data;
+    const char *const end = text + c->len;
+    bool good = true;
+
+    for (const char *p = text; (p = find_word(p, end, "target")) != NULL && !sft__content_is_tired(c);) {
+        p += sizeof "target" - 1;
+        const char *q = value_of(p, end);
+        const char *stop = q != NULL && end - q > 256 ? q + 256 : end; /* names are shorter */
+        const size_t word = q != NULL ? word_len(q, stop) : 0;
+        if (word != 0 && sft__content_dotted(q, word) == SFT_SCAN_DANGEROUS) {
+            sft__content_find(c, SFT_SCAN_DANGEROUS, "config-target", (size_t)(q - text), q, word,
+                              "what latent diffusion's loaders would import and call");
+            good = false;
         }
     }
     return good;
@@ -273,19 +307,6 @@ static bool tags(const sft__content *c) {
     return good;
 }
 
-static const char *find_word(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-
-    while ((size_t)(end - p) >= n) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p;
-        }
-        p++;
-    }
-    return NULL;
-}
-
 /* A template among the values that reaches into the interpreter. Which program renders it is not known, so it
  * is not read as chat templates are. */
 static bool templates(const sft__content *c) {
@@ -311,6 +332,7 @@ static bool templates(const sft__content *c) {
 bool sft__content_yaml(const sft__content *c) {
     const bool plain = tags(c);
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
+    const bool aimed = find_targets(c);
     const bool quiet = templates(c);
-    return escaped_keys(c) && plain && named && quiet;
+    return escaped_keys(c) && plain && named && aimed && quiet;
 }
