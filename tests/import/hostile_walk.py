@@ -151,6 +151,12 @@ def directory_only(body):
 
 
 def containers():
+    case("bzip2, a million empty streams", bz2.compress(b"") * 1000000, U, "unpack-limit")
+    case("bzip2, 300,000 short streams", bz2.compress(b"a") * 300000 + bz2.compress(EVIL), U, "unpack-limit")
+    case("bzip2, 30 short streams", bz2.compress(b"# a\n") * 30 + bz2.compress(EVIL), D, "os.system")
+    case("zlib, two million empty streams", zlib.compress(b"") * 2000000, U, "unpack-limit")
+    case("gzip, a million empty streams", gzip.compress(b"", mtime=0) * 1000000, U, "unpack-limit")
+    case("xz, 200,000 empty streams", lzma.compress(b"") * 200000, U, "unpack-limit")
     case("a zip directory behind a program", directory_only(b"\x7fELF" + bytes(range(256)) * 4), U)
     case("a zip directory behind random bytes", directory_only(bytes(i * i * 7 % 251 for i in range(5000))), U)
     case("a zip directory behind a pickle behind letters", directory_only(b"XXXX" + EVIL), U)

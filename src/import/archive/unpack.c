@@ -16,6 +16,7 @@ enum {
     TAIL = 2 * OUTPUT,
     GZIP_HEAD = 10,
     GZIP_TAIL = 8,
+    MAGIC = 16, /* at least what sft__pack_of looks at */
     IDLE_MOST = 8
 };
 
@@ -32,7 +33,10 @@ typedef struct packed {
     uint64_t in_at; /* of input[0] + in_len */
     size_t in_pos;
     size_t in_len;
-    uint64_t out_at; /* of output[0] */
+    uint64_t streams; /* begun behind the first */
+    uint64_t most;    /* that they may cost */
+    bool limited;     /* they cost more */
+    uint64_t out_at;  /* of output[0] */
     size_t out_len;
     bool over;
     bool damaged;
@@ -170,6 +174,14 @@ static sft_status gzip_head(packed *p, bool *good, sft_error *err) {
     return SFT_OK;
 }
 
+/* A stream costs as much as so many bytes that come out: libbz2 and liblzma begin with tables. */
+static uint64_t cost_of_streams(const packed *p) {
+    const uint64_t one = p->pack == SFT__PACK_LZMA    ? 32768
+                         : p->pack == SFT__PACK_BZIP2 ? 8192
+                                                      : 512;
+    return p->streams * one; /* each has a byte at least: below 2^63 */
+}
+
 /* Behind a stream: the next one of the kind, or the end. */
 static sft_status next_stream(packed *p, sft_error *err) {
     bool there;
@@ -190,7 +202,7 @@ static sft_status next_stream(packed *p, sft_error *err) {
         p->trailing = there;
         return SFT_OK;
     }
-    SFT_TRY(refill(p, err));
+    SFT_TRY(need(p, MAGIC, &there, err));
     const sft__pack next = sft__pack_of(p->input + p->in_pos, p->in_len - p->in_pos);
     bool good = next == p->pack;
     if (good && p->pack == SFT__PACK_GZIP) {
@@ -201,6 +213,9 @@ static sft_status next_stream(packed *p, sft_error *err) {
         p->trailing = true;
         return SFT_OK;
     }
+    p->streams++;
+    p->limited = p->limited || cost_of_streams(p) > p->most;
+    p->over = p->limited;
     return sft__step_restart(p->step) ? SFT_OK : sft__fail_nomem(err, OUTPUT);
 }
 
@@ -214,6 +229,7 @@ static sft_status begin(packed *p, sft_error *err) {
     p->in_len = 0;
     p->out_at = 0;
     p->out_len = 0;
+    p->streams = 0;
     p->over = false;
     if (!sft__step_restart(p->step)) {
         return sft__fail_nomem(err, OUTPUT);
@@ -354,11 +370,13 @@ static sft_status count(packed *p, const sft__unpack *how, sft__unpacked *got, s
         got->size += p->out_len;
         keep_tail(p, how, got->size);
     }
-    got->limited = got->size > how->most;
-    if (got->limited) { /* its end is not the end of what is looked at */
+    got->limited = p->limited || got->size > how->most;
+    if (got->size > how->most) { /* its end is not the end of what is looked at */
         got->size = how->most;
         p->tail_len = 0;
     }
+    const uint64_t streams = cost_of_streams(p);
+    got->work = streams < how->most - got->size ? got->size + streams : how->most;
     got->damaged = p->damaged;
     got->trailing = p->trailing;
     p->size = got->size;
@@ -378,6 +396,7 @@ static sft_status packed_create(packed **out, const sft_source *inner, const sft
     p->pack = how->pack;
     p->offset = how->offset;
     p->end = how->offset + how->size;
+    p->most = how->most;
     p->input = sft__alloc(allocator, INPUT);
     p->output = sft__alloc(allocator, OUTPUT);
     p->step = sft__step_create(how->pack, allocator);

@@ -40,8 +40,9 @@ typedef struct sft__unpack {
 
 typedef struct sft__unpacked {
     uint64_t size; /* that come out: of a damaged stream as many as there are */
+    uint64_t work; /* these, and what it cost to begin streams behind the first, as bytes; at most `most` */
     bool damaged;  /* it ends early, or in nonsense */
-    bool limited;  /* there would be more than `most` */
+    bool limited;  /* there would be more than `most`, or too many streams */
     bool trailing; /* bytes follow that belong to no stream */
 } sft__unpacked;
 

@@ -289,9 +289,9 @@ sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_erro
         sft_source_close(close.source);
         return SFT_OK;
     }
-    s->unpack_left -= got.size * cost;
+    s->unpack_left -= got.work * cost;
     const bool string = (t->part.flags & SFT__SCAN_STRING) != 0; /* may be anything */
-    if ((got.damaged && !string) || (got.limited && t->plain > how.most)) {
+    if ((got.damaged && !string) || (got.limited && (t->plain > how.most || got.size < how.most))) {
         sft__scan_note(
             s->job, &t->part, SFT_SCAN_UNKNOWN, got.damaged ? "unpack-damaged" : "unpack-limit",
             got.damaged
