@@ -150,6 +150,15 @@ def directory_only(body):
     return body + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(body), 0)
 
 
+def tar_of(name):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        info = tarfile.TarInfo(name)
+        info.size = 2
+        t.addfile(info, io.BytesIO(b"hi"))
+    return out.getvalue()
+
+
 def containers():
     case("bzip2, a million empty streams", bz2.compress(b"") * 1000000, U, "unpack-limit")
     case("bzip2, 300,000 short streams", bz2.compress(b"a") * 300000 + bz2.compress(EVIL), U, "unpack-limit")
@@ -157,6 +166,10 @@ def containers():
     case("zlib, two million empty streams", zlib.compress(b"") * 2000000, U, "unpack-limit")
     case("gzip, a million empty streams", gzip.compress(b"", mtime=0) * 1000000, U, "unpack-limit")
     case("xz, 200,000 empty streams", lzma.compress(b"") * 200000, U, "unpack-limit")
+    for name in ("../../x.txt", "/etc/x.txt", "a/../../b.txt"):
+        case("tar, " + name, tar_of(name), D, "tar-name")
+    for name in ("./a.txt", "a..b/c.txt", "a/...txt"):
+        case("tar, " + name, tar_of(name), H)
     case("a zip directory behind a program", directory_only(b"\x7fELF" + bytes(range(256)) * 4), U)
     case("a zip directory behind random bytes", directory_only(bytes(i * i * 7 % 251 for i in range(5000))), U)
     case("a zip directory behind a pickle behind letters", directory_only(b"XXXX" + EVIL), U)

@@ -5,6 +5,7 @@
  * their end, PyTorch at absolute places, HDF5 behind a user block, tar behind a tar. Read first:
  * work.h.
  */
+#include "import/content/content.h"
 #include "import/hdf5/hdf5.h"
 #include "import/scan/work.h"
 #include <stdio.h>
@@ -61,6 +62,10 @@ static void member_notes(sft__scan *s, const sft__task *t, const sft__member *m,
                strncmp(below, "code/", 5) != 0) {
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "zip-method",
                        "compressed: PyTorch stores its members as they are");
+    }
+    if (t->members->kind == SFT__MEMBERS_TAR && sft__content_leads_away(m->name)) {
+        sft__scan_note(s->job, part, SFT_SCAN_DANGEROUS, "tar-name",
+                       "a name that leads out of the directory in which the archive is unpacked");
     }
     if (m->link) {
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "tar-link", "a link to another file");
