@@ -187,6 +187,7 @@ def json_cases():
         case("%s-quoted.yml" % key, "model: {'%s': \"os.system\"}\n" % key, D, "config-target")
     case("component.yaml", "model:\n  _component_: torchtune.models.llama3\n", U, "config-target")
     case("targets.json", js({"target": "cpu", "targets": ["q_proj"], "target_modules": "model.layers", "x": {"target": "a.b.c"}}), H)
+    case("program.json", js({"nodes": [{"target": "torch.ops.aten.linear.default"}]}), H)
     case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: model.diffusion_model\n", H)
     wrapper = {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "x", "module": "gAQu"},
                "registered_name": None}

@@ -86,6 +86,12 @@ static uint32_t dotted(const sft__json_str *s) {
     return sft__content_dotted(text, strlen(text));
 }
 
+/* "target" of exported programs: an operator's name, torch.ops.aten.linear.default. */
+static bool is_of_torch(const sft__json_str *s) {
+    char room[FIELD_MOST];
+    return strncmp(field(room, s), "torch.", 6) == 0;
+}
+
 /* ---------------------------------------------------------------- the end of an object */
 
 static void end_keras(walking *w, const level *l) {
@@ -322,7 +328,8 @@ static void on_text(walking *w, const sft__json_str *s) {
     }
     if (l->object &&
         (is(&l->key, "_target_") || is(&l->key, "class_path") || is(&l->key, "_component_") ||
-         (is(&l->key, "target") && dotted(s) == SFT_SCAN_DANGEROUS))) {
+         (is(&l->key, "target") && !is_of_torch(s) &&
+                       dotted(s) == SFT_SCAN_DANGEROUS))) {
         find(w, dotted(s), "config-target", s,
              "what hydra, Lightning, torchtune or latent diffusion would import and call");
     }
