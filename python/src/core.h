@@ -88,10 +88,8 @@ long core_process(void);
 
 /* ---------------------------------------------------------------- file.c */
 
-/* park_posix.c: a catalog over one file gives its descriptor up where many are open; *map is then the private mapping
- * that tensors lie in (core_memory_map), else NULL. Never fails. */
-/* Runs of `size` bytes that lie apart in mapped memory: rank counts and strides (bytes) between them, the innermost
- * first. base: where the tensor begins. */
+/* park_posix.c: runs of `size` bytes that lie apart in mapped memory: rank counts and strides (bytes) between them, the
+ * innermost first. base: where the tensor begins. */
 typedef struct core_runs {
     const unsigned char *base;
     uint64_t offset, size;
@@ -102,6 +100,8 @@ typedef struct core_runs {
 /* Copies them side by side, by the system, for which a page that the file has lost is an error and no signal.
  * 1: done; 0: this system has no such way; -1: a page is gone. */
 int core_gather(const core_runs *runs, void *dst, size_t size);
+/* park_posix.c: a catalog over one file gives its descriptor up where many are open; *map is then the private mapping
+ * that tensors lie in (core_memory_map), else NULL. Never fails. */
 void core_park(struct core_state *state, sft_catalog **catalog, core_memory **map);
 void core_descriptors_add(size_t count); /* handles' descriptors, which are counted for it */
 void core_descriptors_drop(size_t count);

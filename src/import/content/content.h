@@ -59,6 +59,9 @@ bool sft__content_runs(const char *name, const char **sentence);
 /* A name of a text that no loader executes: README.md, vocab.txt, LICENSE ... */
 bool sft__content_is_prose(const char *name);
 
+/* Keys of configurations whose values loaders import and call; ends with NULL. yaml.c */
+extern const char *const sft__content_targets[];
+
 /* A path that leads out of the directory that it is in. */
 bool sft__content_leads_away(const char *path);
 /* 40 or 64 hexadecimal digits: a commit of git's. */

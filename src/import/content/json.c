@@ -86,10 +86,19 @@ static uint32_t dotted(const sft__json_str *s) {
     return sft__content_dotted(text, strlen(text));
 }
 
-/* "target" of exported programs: an operator's name, torch.ops.aten.linear.default. */
-static bool is_of_torch(const sft__json_str *s) {
+/* Does a loader import and call the value of such a key? "target" is an everyday word: only names
+ * count that no configuration has for another reason, and none of PyTorch's, which are the
+ * operators of exported programs. */
+static bool is_target(const sft__json_str *key, const sft__json_str *s) {
     char room[FIELD_MOST];
-    return strncmp(field(room, s), "torch.", 6) == 0;
+
+    for (size_t i = 0; sft__content_targets[i] != NULL; i++) {
+        if (is(key, sft__content_targets[i])) {
+            return true;
+        }
+    }
+    return is(key, "target") && strncmp(field(room, s), "torch.", 6) != 0 &&
+           dotted(s) == SFT_SCAN_DANGEROUS;
 }
 
 /* ---------------------------------------------------------------- the end of an object */
@@ -326,10 +335,7 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (l->object && in_config && is(&l->key, "function_type") && !is(s, "function")) {
         above->code = true;
     }
-    if (l->object &&
-        (is(&l->key, "_target_") || is(&l->key, "class_path") || is(&l->key, "_component_") ||
-         (is(&l->key, "target") && !is_of_torch(s) &&
-                       dotted(s) == SFT_SCAN_DANGEROUS))) {
+    if (l->object && is_target(&l->key, s)) {
         find(w, dotted(s), "config-target", s,
              "what hydra, Lightning, torchtune or latent diffusion would import and call");
     }

@@ -89,7 +89,7 @@ static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size
 /* ---------------------------------------------------------------- keys that name code */
 
 /* What loaders import and call if a configuration has the key: hydra, Lightning, torchtune. */
-static const char *const keys[] = {"_target_", "class_path", "_component_", NULL};
+const char *const sft__content_targets[] = {"_target_", "class_path", "_component_", NULL};
 
 /* The longest name of a key, and what stands between it and its value. */
 static const char *value_of(const char *p, const char *end) {
@@ -140,12 +140,12 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
     uint32_t worst = 0; /* looked for once */
     bool good = true;
 
-    for (size_t k = 0; keys[k] != NULL; k++) {
-        const size_t n = strlen(keys[k]);
+    for (size_t k = 0; sft__content_targets[k] != NULL; k++) {
+        const size_t n = strlen(sft__content_targets[k]);
         const char *p = text;
         while ((size_t)(end - p) >= n && !sft__content_is_tired(c)) {
-            p = memchr(p, keys[k][0], (size_t)(end - p));
-            if (p == NULL || !starts(p, (size_t)(end - p), keys[k])) {
+            p = memchr(p, sft__content_targets[k][0], (size_t)(end - p));
+            if (p == NULL || !starts(p, (size_t)(end - p), sft__content_targets[k])) {
                 p = p != NULL ? p + 1 : end;
                 continue;
             }
