@@ -23,19 +23,12 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+from scene import weights  # noqa: E402
+
 TOOL = None
 FAULTS = []
 CHECKS = 0
-
-
-def weights(tensors):
-    header, body = {}, b""
-    for name, value in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [len(value)], "data_offsets": [len(body), len(body) + len(value)]}
-        body += value
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + body
 
 
 def read_weights(path):

@@ -23,6 +23,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile import Member, make_zip  # noqa: E402
+from hostile_proto import field, varint  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 D, U, H = "dangerous", "unknown", "harmless"
@@ -45,21 +46,6 @@ def js(value):
 
 
 # ---------------------------------------------------------------- protobuf
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    value = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def fixed32(number, value):

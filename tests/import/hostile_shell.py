@@ -26,6 +26,7 @@ import tempfile
 import zipfile
 import zlib
 
+from hostile_proto import field
 from hostile_table import MEMORY, SECONDS, Run
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -231,21 +232,6 @@ def gguf(data, text=None):
     meta = s("general.architecture") + struct.pack("<I", 8) + s("x") + s("note") + struct.pack("<I", 8) + s(text or "y")
     head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + meta + s("w") + struct.pack("<IQIQ", 1, len(data), 24, 0)
     return head + b"\0" * (-len(head) % 32) + data + b"\0" * (-len(data) % 32)
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    value = value if isinstance(value, bytes) else value.encode()
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def onnx(data, prop="", doc="", node="n"):
