@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""scene.py - what kept.py, moments.py, hidden.py and checkpoint/older.py have in common: models made and read by Python alone, and a table of the
-tool's commands, reading and writing, over them. Standard library only; no code of the project.
+"""scene.py - what kept.py, moments.py, hidden.py and checkpoint/older.py have in common: models made and read by Python alone,
+and a table of the tool's commands, reading and writing, over them. Standard library only; no code of the project.
 """
 import json
 import os
