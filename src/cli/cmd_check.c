@@ -502,6 +502,30 @@ static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
     cli_close(c, catalog);
 }
 
+/* Verdicts of files and of the whole, each right in its moment, must be of one moment to be believed
+ * together. */
+static uint64_t *stamps_of(const names *files) {
+    uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
+
+    for (size_t i = 0; i < files->count; i++) {
+        stamps[i] = cli_sys_stamp(files->items[i]);
+    }
+    return stamps;
+}
+
+static void tell_changed(cli *c, const names *files, const uint64_t *before) {
+    sft_error err;
+
+    for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
+        if (cli_sys_stamp(files->items[i]) != before[i]) {
+            (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                                "was written to or replaced while its directory was checked");
+            cli_fail_plainly(c, files->items[i], &err);
+            return;
+        }
+    }
+}
+
 static void check_folder(cli *c, const char *folder, counts *n) {
     walk w;
 
@@ -519,12 +543,15 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     } else {
         qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
     }
+    uint64_t *stamps = stamps_of(&w.files);
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
     for (size_t i = 0; i < w.folders.count && w.files.count != 0 && !cli_stopped(c); i++) {
         check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, n);
     }
+    tell_changed(c, &w.files, stamps);
+    free(stamps);
     free_names(&w.folders);
     free_names(&w.files);
 }

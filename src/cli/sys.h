@@ -46,6 +46,8 @@ cli_kind cli_sys_kind(const char *path); /* follows links */
 int cli_sys_make_folder(const char *path); /* one level */
 void cli_sys_remove_folder(const char *path); /* if it is empty */
 bool cli_sys_same_file(const char *a, const char *b);
+/* Another number when `path` leads to another file, or the file was written to; 0: nothing is there. */
+uint64_t cli_sys_stamp(const char *path);
 bool cli_sys_is_link(const char *path);  /* itself, whatever it leads to */
 char *cli_sys_real(const char *path);    /* absolute, without links; free() it; NULL: nothing there */
 

@@ -189,18 +189,27 @@ int cli_sys_read(int fd, void *data, size_t size, size_t *got) {
     return n < 0 ? errno : 0;
 }
 
+static uint64_t stamp_of(const struct stat *st) {
+#ifdef __APPLE__
+    const struct timespec *t = &st->st_mtimespec;
+#else
+    const struct timespec *t = &st->st_mtim;
+#endif
+    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec + ((uint64_t)st->st_size << 40);
+}
+
 uint64_t cli_sys_stream_stamp(int fd) {
     struct stat st;
 
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
         return 0; /* files of /proc have no size, and other times each time */
     }
-#ifdef __APPLE__
-    const struct timespec *t = &st.st_mtimespec;
-#else
-    const struct timespec *t = &st.st_mtim;
-#endif
-    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec + ((uint64_t)st.st_size << 40);
+    return stamp_of(&st);
+}
+
+uint64_t cli_sys_stamp(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? stamp_of(&st) ^ (uint64_t)st.st_ino << 32 : 0;
 }
 
 void cli_sys_close_stream(int fd) {

@@ -245,6 +245,17 @@ bool cli_sys_same_file(const char *a, const char *b) {
            ia.nFileIndexHigh == ib.nFileIndexHigh && ia.nFileIndexLow == ib.nFileIndexLow;
 }
 
+uint64_t cli_sys_stamp(const char *path) {
+    BY_HANDLE_FILE_INFORMATION info;
+
+    if (!identity(path, &info)) {
+        return 0;
+    }
+    const uint64_t written =
+        (uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime;
+    return written + ((uint64_t)info.nFileSizeLow << 40) + ((uint64_t)info.nFileIndexLow << 32);
+}
+
 bool cli_sys_is_link(const char *path) {
     wchar_t *wide = to_wide(path);
     const DWORD bits = wide != NULL ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
