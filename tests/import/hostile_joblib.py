@@ -9,11 +9,11 @@ import lzma
 import os
 import pathlib
 import random
-import resource
-import subprocess
 import sys
 import tempfile
 import zlib
+
+import hostile_table
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 2.0 if os.environ.get("SFT_SANITIZED") != "1" else 60.0
@@ -84,20 +84,17 @@ def main():
         for name, data, word in [*cases(), *damaged()]:
             path.write_bytes(data)
             for command in ("ls", "scan"):
-                before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                r = subprocess.run([tool, command, path], capture_output=True, text=True, errors="replace", timeout=120)
-                after = resource.getrusage(resource.RUSAGE_CHILDREN)
-                seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-                slowest = max(slowest, (seconds, "%s of %s" % (command, name)))
+                r = hostile_table.Run(tool, [command, path.name], folder)
+                slowest = max(slowest, (r.spent, "%s of %s" % (command, name)))
                 count += 1
-                if r.returncode not in (0, 1) or seconds > SECONDS:
-                    FAULTS.append("%s of %s: exit %d, %.1f s: %s" % (command, name, r.returncode, seconds, r.stderr[:200]))
-                elif command == "ls" and word is not None and (r.returncode == 0 or word not in r.stderr):
-                    FAULTS.append("%s: not refused with %r: %s" % (name, word, (r.stdout + r.stderr)[:300]))
-                elif command == "ls" and word is None and "changed" not in name and r.returncode != 0:
-                    FAULTS.append("%s: refused: %s" % (name, r.stderr[:300]))
-                elif command == "scan" and "code" in name and "dangerous" not in r.stdout:
-                    FAULTS.append("%s: %s" % (name, r.stdout[:300]))
+                if r.status not in (0, 1) or r.spent > SECONDS:
+                    FAULTS.append("%s of %s: exit %d, %.1f s: %s" % (command, name, r.status, r.spent, r.err[:200]))
+                elif command == "ls" and word is not None and (r.status == 0 or word not in r.err):
+                    FAULTS.append("%s: not refused with %r: %s" % (name, word, (r.out + r.err.encode())[:300]))
+                elif command == "ls" and word is None and "changed" not in name and r.status != 0:
+                    FAULTS.append("%s: refused: %s" % (name, r.err[:300]))
+                elif command == "scan" and "code" in name and b"dangerous" not in r.out:
+                    FAULTS.append("%s: %s" % (name, r.out[:300]))
     for f in FAULTS[:20]:
         print("FAULT", f)
     print("%d runs, slowest %.2f s (%s), %d faults" % (count, *slowest, len(FAULTS)))

