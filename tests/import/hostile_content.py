@@ -200,6 +200,12 @@ GENUINE = [
     "%}{%- set ns.last = index %}{%- endif %}{%- endfor %}{{- messages[ns.last].content.split('</think>')[-1].lstrip('\\n') }}"
     "{{ render(tools[0]) }}{{ tools | map(attribute='function') | list | tojson(indent=4) }}{{ strftime_now('%d %b %Y') }}"
     "{%- for k, v in tool.items() %}{{ k ~ '=' ~ v|string }}{% endfor %}{% generation %}x{% endgeneration %}",
+    "{% macro keys(spec, seen, field='type') %}{% for key in spec if key not in seen %}{{ spec[key] | tojson }}{% endfor %}{{ spec[field] }}"
+    "{% endmacro %}{{ keys(tools[0], ['name', 'type']) }}{{ keys(tools[1], ['x'], field='name') }}{% set cut = (a | length) - (tag | length) %}"
+    "{{ content[:cut] }}{{ indent[: (indent | length - '  ' | length)] }}{% for name, title in [('maximum', 'Most'), ('a_b', 'C')] %}"
+    "{{ param[name] }}{% endfor %}{% for i in range(count | length) %}{% set at = i - 1 %}{{ calls[at] }}{{ calls[i + 1] }}{% endfor %}"
+    "{% set ns = namespace(last=0, text='') %}{% set ns.text = ns.text ~ 'x' %}{% set ns.last = loop.index0 %}{{ messages[ns.last] }}"
+    "{% set types = {'str': 'string', 'int': 'number'} %}{{ types[spec.type] }}{{ 'a_b' if x['role'] == 'c' else y['content'] }}",
     "{# a comment with __class__ #}plain text with __class__ and {{ '{' }}{% raw %}{{ x.__class__ }}{% endraw %}",
 ]
 HOSTILE = [
@@ -248,6 +254,41 @@ HOSTILE = [
     (U, "{{ " + "f(a=" * 5000 + ")" * 5000 + " }}"),
     (U, "{{ " + "a[" * 9000 + "]" * 9000 + " }}"),
     (D, "{{ {'a': {'b': 1}}['__class__'] }}"),
+    (U, "{% macro q() %}__init__{% endmacro %}{{ messages[q()] }}"),
+    (U, "{% macro q(a) %}__{{ a }}__{% endmacro %}{{ x[q('class')] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{{ x[z] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{% set y = z %}{% set ns.y = y %}{{ x[ns.y] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% set d = {'k': q()} %}{{ x[d.k] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% set ns = namespace(k=q()) %}{{ x[ns['k']] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% for k in [q()] %}{{ x[k] }}{% endfor %}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% set l = [] %}{% set _ = l.append(q()) %}{{ x[l[0]] }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% macro f(k) %}{{ x[k] }}{% endmacro %}{{ f(q()) }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% macro f(a, k=none) %}{{ x[k] }}{% endmacro %}{{ f(1, k=q()) }}"),
+    (U, "{% macro q() %}__class__{% endmacro %}{% with k = q() %}{{ x[k] }}{% endwith %}"),
+    (U, "{% macro f(a) %}{{ x[varargs[0]] }}{% endmacro %}{{ f(1, 'gi_' 'frame') }}"),
+    (U, "{% macro f() %}{{ x[kwargs.a] }}{% endmacro %}{{ f(a='gi_' 'frame') }}"),
+    (U, "{% macro f() %}{{ x[caller()] }}{% endmacro %}{% call f() %}__class__{% endcall %}"),
+    (U, "{% macro f() %}{{ caller('gi_' ~ 'frame') }}{% endmacro %}{% call(k) f() %}{{ x[k] }}{% endcall %}"),
+    (U, "{% macro f(gi_frame) %}{% endmacro %}{{ x[f.arguments[0]] }}"),
+    (U, "{% set ns = namespace() %}{% set ns.k %}__class__{% endset %}{{ x[ns.k] }}"),
+    (U, "{% set k %}{% filter replace('-', '_') %}--class--{% endfilter %}{% endset %}{{ x[k] }}"),
+    (U, "{% set u = 'x_x'.split('x')[1] %}{% set c = 'class' %}{% set k = u + u + c + u + u %}{{ x[k] }}"),
+    (U, "{% set u = bos_token[7] %}{% set c = role %}{% set k = u + u + c + u + u %}{{ x[k] }}"),
+    (U, "{% for u in 'a_b' %}{% set k = u + u + c + u + u %}{{ x[k] }}{% endfor %}"),
+    (U, "{% for u in 'a_b' %}{{ x[u] }}{% endfor %}"),
+    (U, "{% set s = 'emarf_ig' %}{{ x[s[::-1]] }}"),
+    (U, "{% for k in {'emarf_ig': 1} %}{{ x[k[::-1]] }}{% endfor %}"),
+    (U, "{% set s = 'emarf_ig' %}{% set t = s[::-1] %}{{ x[t] }}"),
+    (U, "{{ x['gi_' 'frame'] }}"),
+    (U, "{{ x['GI_FRAME'.lower()] }}"),
+    (U, "{% set k = 'GI_FRAME' %}{{ x[k.lower()] }}"),
+    (U, "{% set k = 'gi-frame' %}{{ x[k.replace('-', '_')] }}"),
+    (U, "{% set k = ['gi', 'frame'] %}{{ x[k | join('_')] }}"),
+    (U, "{% set k = '%s_%s' %}{{ x[k % ('gi', 'frame')] }}"),
+    (U, "{% set k = {'%s_%s': 1} | first %}{{ x[k % ('gi', 'frame')] }}"),
+    (U, "{{ x[strftime_now('gi_x')] }}"),
+    (U, "{% set f = ['gi_x'] %}{{ x[f[0]] }}"),
+    (U, "{% set t = ('gi_', 'frame') | sum(start='') %}{{ x[t] }}"),
     (D, "{%- raw -%}{{ a }}{%- endraw -%}{{ a.__class__ }}"),
     (D, "{{ a }}" * 2000 + "{{ a.__class__ }}"),
 ]

@@ -13,10 +13,11 @@
 #include "import/scan/scan.h"
 
 enum {
-    SFT__CONTENT_MOST = 64 << 20,    /* bytes of a text that are looked through */
-    SFT__CONTENT_STRING = 8 << 20,   /* of one text in a JSON file, decoded */
-    SFT__CONTENT_TEMPLATE = 1 << 20, /* of a template */
-    SFT__CONTENT_FOUND = 4096,       /* findings of one part: more are a trick */
+    SFT__CONTENT_MOST = 64 << 20,        /* bytes of a text that are looked through */
+    SFT__CONTENT_STRING = 8 << 20,       /* of one text in a JSON file, decoded */
+    SFT__CONTENT_TEMPLATE = 1 << 20,     /* of a template */
+    SFT__CONTENT_TEMPLATE_ALL = 3 << 20, /* of all templates of a part */
+    SFT__CONTENT_FOUND = 4096,           /* findings of one part: more are a trick */
     SFT__CONTENT_TEMPLATES = 1024,
     SFT__CONTENT_NODES = 1 << 19, /* of a graph */
     SFT__CONTENT_SVG = 4 << 20    /* bytes */
@@ -28,6 +29,7 @@ typedef struct sft__content_state {
     bool odd;       /* something was found that is not harmless */
     unsigned found; /* times that something was */
     unsigned templates;
+    size_t template_bytes;
     sft_status status; /* of the world outside; the rules go on */
     sft_error *err;
 } sft__content_state;

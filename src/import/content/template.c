@@ -4,53 +4,28 @@
  * wherever a model is used, so a template is harmless only if it reaches for nothing but its
  * variables: names with underscores about them, attributes by computed names, functions and filters
  * that are not on a list, other templates, and texts that are put together out of pieces and then
- * used as a name are findings. Read first: jinja.h.
+ * used as a name are findings. Read first: values.h.
  */
-#include "import/content/jinja.h"
+#include "import/content/values.h"
 
-enum { TAINTED = 128, MACROS = 128, NAME_KEPT = 48, FINDINGS = 32, WORK = 4 << 20 };
-
-typedef struct word {
-    const char *p;
-    size_t len;
-} word;
+enum { NAME_KEPT = 48, FINDINGS = 32 };
 
 typedef struct checking {
     const sft__content *c;
     const char *subject;
     size_t subject_len;
     size_t at; /* of the template in the content; it may be escaped there */
-    sft__jinja_block block;
-    word tainted[TAINTED]; /* names whose values are texts put together */
-    size_t tainted_count;
-    word macros[MACROS];
-    size_t macro_count;
     unsigned found;
-    unsigned work;    /* tokens that were looked at again */
-    bool all_tainted; /* there were more names, or more work */
+    sft__jinja_values values;
 } checking;
 
 /* ---------------------------------------------------------------- lists */
-
-static bool listed(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static const char *const statements[] = {
     "if",      "elif",      "else",       "endif",         "for",   "endfor",
     "set",     "endset",    "macro",      "endmacro",      "break", "continue",
     "filter",  "endfilter", "generation", "endgeneration", "raw",   "with",
     "endwith", "do",        "call",       "endcall",       NULL};
-
-static const char *const keywords[] = {"if",     "elif",  "else", "for",       "in",    "is",
-                                       "not",    "and",   "or",   "set",       "macro", "call",
-                                       "filter", "with",  "do",   "true",      "false", "none",
-                                       "True",   "False", "None", "recursive", NULL};
 
 static const char *const functions[] = {
     "namespace", "raise_exception", "range", "strftime_now", "caller", "loop", NULL};
@@ -91,11 +66,6 @@ static const char *const by_attribute[] = {"map",  "selectattr", "rejectattr", "
                                            "sort", "sum",        "unique",     "max",
                                            "min",  "join",       NULL};
 
-/* Filters that make texts. */
-static const char *const makers[] = {
-    "join",  "string",     "replace", "format",   "lower",     "upper",  "trim",      "reverse",
-    "title", "capitalize", "center",  "truncate", "urlencode", "indent", "striptags", NULL};
-
 /* ---------------------------------------------------------------- findings */
 
 static void find(checking *k, uint32_t verdict, const sft__jinja_token *t, const char *sentence) {
@@ -117,26 +87,19 @@ static void find(checking *k, uint32_t verdict, const sft__jinja_token *t, const
 }
 
 static const sft__jinja_token *token(const checking *k, size_t i) {
-    static const sft__jinja_token none = {"", 0, SFT__JINJA_OP};
-    return i < k->block.count ? &k->block.tokens[i] : &none;
+    return sft__jinja_at(&k->values, i);
 }
 
 static bool is_op(const checking *k, size_t i, char op) {
-    const sft__jinja_token *t = token(k, i);
-    return t->kind == SFT__JINJA_OP && t->len == 1 && t->p[0] == op;
+    return sft__jinja_op(&k->values, i, op);
 }
 
-/* A filter: behind one "|". */
 static bool is_filter(const checking *k, size_t i) {
-    return token(k, i)->kind == SFT__JINJA_NAME && i > 0 && is_op(k, i - 1, '|');
+    return sft__jinja_filter(&k->values, i);
 }
 
 static bool is_attribute(const checking *k, size_t i) {
-    return i > 0 && is_op(k, i - 1, '.');
-}
-
-static bool is_keyword(const sft__jinja_token *t) {
-    return t->kind == SFT__JINJA_NAME && listed(t->p, t->len, keywords);
+    return sft__jinja_attribute(&k->values, i);
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -209,7 +172,7 @@ static void check_string(checking *k, size_t at) {
             underscores += t->p[i] == '_';
         }
     }
-    if (has_dunder(t->p, t->len) || listed(t->p, t->len, leading_out)) {
+    if (has_dunder(t->p, t->len) || sft__jinja_listed(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "a text that names what leads to Python's interpreter");
     } else if (has(t->p, t->len, "__") || (underscores == t->len && underscores > 0)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a text of underscores, of which such names can be made");
@@ -220,15 +183,6 @@ static void check_string(checking *k, size_t at) {
 
 /* ---------------------------------------------------------------- names */
 
-static bool known_word(const word *list, size_t count, const sft__jinja_token *t) {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].len == t->len && memcmp(list[i].p, t->p, t->len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void check_attribute(checking *k, size_t i) {
     const sft__jinja_token *t = token(k, i);
     const bool called = is_op(k, i + 1, '(');
@@ -236,7 +190,7 @@ static void check_attribute(checking *k, size_t i) {
     if (t->p[0] == '_') {
         find(k, t->len > 1 && t->p[1] == '_' ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an attribute with underscores about it: inner parts of Python's objects");
-    } else if (listed(t->p, t->len, leading_out)) {
+    } else if (sft__jinja_listed(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "an attribute that leads to Python's interpreter");
     } else if (called && sft__jinja_is(t, SFT__JINJA_NAME, "format")) {
         const sft__jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
@@ -244,7 +198,7 @@ static void check_attribute(checking *k, size_t i) {
             has(of->p, of->len, "[")) {
             find(k, SFT_SCAN_UNKNOWN, t, "a format that is not written out, or reaches for parts");
         }
-    } else if (called && !listed(t->p, t->len, methods)) {
+    } else if (called && !sft__jinja_listed(t->p, t->len, methods)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a method that templates have no need of");
     }
 }
@@ -257,18 +211,19 @@ static void check_filter(checking *k, size_t i) {
         find(k, SFT_SCAN_DANGEROUS, t, "the filter that gets attributes by computed names");
         return;
     }
-    if (!listed(t->p, t->len, filters)) {
+    if (!sft__jinja_listed(t->p, t->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a filter that is none of Jinja's harmless ones");
         return;
     }
-    if (!listed(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
+    if (!sft__jinja_listed(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
         return;
     }
     const bool join = sft__jinja_is(t, SFT__JINJA_NAME, "join");
     const bool map = sft__jinja_is(t, SFT__JINJA_NAME, "map");
     if (map && sft__jinja_is(first, SFT__JINJA_STRING, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, first, "the filter that gets attributes by computed names");
-    } else if (map && first->kind == SFT__JINJA_STRING && !listed(first->p, first->len, filters)) {
+    } else if (map && first->kind == SFT__JINJA_STRING &&
+               !sft__jinja_listed(first->p, first->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, first, "a filter that is none of Jinja's harmless ones");
     }
     const bool keyword = first->kind == SFT__JINJA_NAME && is_op(k, i + 3, '='); /* check_name */
@@ -284,13 +239,14 @@ static void check_root(checking *k, size_t i) {
     const sft__jinja_token *t = token(k, i);
     const bool reached = is_op(k, i + 1, '.') || is_op(k, i + 1, '[') || is_op(k, i + 1, '|');
 
-    if (listed(t->p, t->len, openings)) {
+    if (sft__jinja_listed(t->p, t->len, openings)) {
         find(k, reached ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an object of Jinja's own, by which templates get at Python");
-    } else if (listed(t->p, t->len, elsewhere) && reached) {
+    } else if (sft__jinja_listed(t->p, t->len, elsewhere) && reached) {
         find(k, SFT_SCAN_UNKNOWN, t, "an object that web servers give to templates");
-    } else if (is_op(k, i + 1, '(') && !is_keyword(t) && !listed(t->p, t->len, functions) &&
-               !known_word(k->macros, k->macro_count, t)) {
+    } else if (is_op(k, i + 1, '(') && !sft__jinja_is_keyword(t) &&
+               !sft__jinja_listed(t->p, t->len, functions) &&
+               sft__jinja_macro_of(&k->values, t) == NULL) {
         find(k, SFT_SCAN_UNKNOWN, t, "a function that is not one of a chat template's");
     }
 }
@@ -321,123 +277,50 @@ static void check_name(checking *k, size_t i) {
 
 /* ---------------------------------------------------------------- computed names */
 
-/* Expressions inside one another are looked at again and again: not without end. */
-static bool is_allowed(checking *k) {
-    k->work++;
-    k->all_tainted = k->all_tainted || k->work > WORK;
-    return k->work <= WORK;
-}
-
-/* Is the expression from i on, to the end of the block or of its brackets, a text put together?
- * listed_texts: texts as they stand, in a list that a loop goes through, are none. */
-static bool is_made(checking *k, size_t i, bool inside, bool listed_texts) {
-    unsigned depth = 0;
-    bool string = false;
-    bool sum = false;
-    bool text = false;
-    bool more = false;
-
-    for (size_t n = 0; i < k->block.count && is_allowed(k); i++, n++) {
-        const sft__jinja_token *t = token(k, i);
-        const char op = t->kind == SFT__JINJA_OP ? t->p[0] : '\0';
-        if (inside && depth == 0 && (op == ',' || op == ')')) {
-            break;
-        }
-        depth += op == '(' || op == '[' || op == '{';
-        depth -= depth > 0 && (op == ')' || op == ']' || op == '}');
-        string = string || t->kind == SFT__JINJA_STRING;
-        sum = sum || op == '+' || op == '*' || op == '%';
-        text = text || op == '~' || (string && (sum || !listed_texts)) ||
-               (is_filter(k, i) && listed(t->p, t->len, makers));
-        more = more || n > 0 || op == '~';
-    }
-    return text && more;
-}
-
-static void taint(checking *k, const sft__jinja_token *t) {
-    if (t->kind != SFT__JINJA_NAME || known_word(k->tainted, k->tainted_count, t)) {
-        return;
-    }
-    if (k->tainted_count == TAINTED) {
-        k->all_tainted = true;
-        return;
-    }
-    const word w = {t->p, t->len};
-    k->tainted[k->tainted_count++] = w;
-}
-
-/* NAME = EXPRESSION, in a set, a call or a macro's head; what a block set or a loop gives a name.
- */
-static void note_values(checking *k) {
-    const sft__jinja_token *t = token(k, 0);
-    const bool set = k->block.statement && sft__jinja_is(t, SFT__JINJA_NAME, "set");
-    bool assigned = false;
+/* Is the bracket at i one of a slice? It looks up no name. */
+static bool is_slice(const checking *k, size_t i) {
     unsigned depth = 0;
 
-    for (size_t i = 0; i < k->block.count; i++) {
-        const bool compare =
-            is_op(k, i + 1, '=') || (i > 0 && (is_op(k, i - 1, '=') || is_op(k, i - 1, '!') ||
-                                               is_op(k, i - 1, '<') || is_op(k, i - 1, '>')));
+    for (; i < k->values.block.count; i++) {
         depth += is_op(k, i, '(') || is_op(k, i, '[') || is_op(k, i, '{');
-        depth -= depth > 0 && (is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}'));
-        if (i > 0 && is_op(k, i, '=') && !compare) {
-            assigned = true;
-            const bool space = sft__jinja_is(token(k, i + 1), SFT__JINJA_NAME, "namespace");
-            if (!space && is_made(k, i + 1, depth > 0, false)) {
-                for (size_t b = i; b-- > 0 && token(k, b)->kind == SFT__JINJA_NAME;) {
-                    taint(k, token(k, b));
-                    b -= b > 0 && (is_op(k, b - 1, ',') || is_op(k, b - 1, '.'));
-                }
-            }
+        depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
+        if (depth == 0 || (depth == 1 && is_op(k, i, ':'))) {
+            return depth == 1;
         }
     }
-    if (set && !assigned) {
-        taint(k, token(k, 1));
-    }
-    if (k->block.statement && sft__jinja_is(t, SFT__JINJA_NAME, "for")) {
-        size_t in = 1;
-        while (in < k->block.count && !sft__jinja_is(token(k, in), SFT__JINJA_NAME, "in")) {
-            in++;
-        }
-        for (size_t i = 1; i < in && is_made(k, in + 1, false, true); i++) {
-            taint(k, token(k, i));
-        }
-    }
+    return false;
 }
 
 /* i at the bracket of a subscript. */
 static void check_subscript(checking *k, size_t i) {
-    unsigned depth = 1;
-    bool text = false;
-    bool plus = false;
+    unsigned depth = 0;
 
     if (token(k, i - 1)->kind == SFT__JINJA_STRING) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i - 1), "picks letters out of a text");
     }
-    for (i++; i < k->block.count && depth > 0 && is_allowed(k); i++) {
-        const sft__jinja_token *t = token(k, i);
-        const char op = t->kind == SFT__JINJA_OP ? t->p[0] : '\0';
-        depth += op == '[' || op == '(' || op == '{';
-        depth -= op == ']' || op == ')' || op == '}';
-        text = text || t->kind == SFT__JINJA_STRING;
-        plus = plus || op == '+' || op == '%' || op == '*';
-        const bool tainted = t->kind == SFT__JINJA_NAME && !is_keyword(t) && !is_filter(k, i) &&
-                             (k->all_tainted || known_word(k->tainted, k->tainted_count, t));
-        if (op == '~' || tainted || (is_filter(k, i) && listed(t->p, t->len, makers))) {
-            find(k, SFT_SCAN_UNKNOWN, t, "a name that is put together and then looked up");
+    if (is_slice(k, i)) {
+        return;
+    }
+    for (; i < k->values.block.count && sft__jinja_allows(&k->values); i++) {
+        depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
+        if (depth > 0 && sft__jinja_computes(&k->values, i, depth)) {
+            find(k, SFT_SCAN_UNKNOWN, token(k, i),
+                 "a name that is put together and then looked up");
             return;
         }
-    }
-    if (text && plus) {
-        find(k, SFT_SCAN_UNKNOWN, NULL, "a name that is put together and then looked up");
+        depth += is_op(k, i, '(') || is_op(k, i, '[') || is_op(k, i, '{');
+        if (depth == 0) {
+            return;
+        }
     }
 }
 
 static bool is_subscript(const checking *k, size_t i) {
     const sft__jinja_token *t = i > 0 ? token(k, i - 1) : NULL;
     return t != NULL && is_op(k, i, '[') &&
-           ((t->kind == SFT__JINJA_NAME && !is_keyword(t)) || t->kind == SFT__JINJA_STRING ||
-            is_op(k, i - 1, ')') || is_op(k, i - 1, ']') || is_op(k, i - 1, '}'));
+           ((t->kind == SFT__JINJA_NAME && !sft__jinja_is_keyword(t)) ||
+            t->kind == SFT__JINJA_STRING || is_op(k, i - 1, ')') || is_op(k, i - 1, ']') ||
+            is_op(k, i - 1, '}'));
 }
 
 /* ---------------------------------------------------------------- blocks */
@@ -445,14 +328,13 @@ static bool is_subscript(const checking *k, size_t i) {
 static void check_block(checking *k) {
     const sft__jinja_token *t = token(k, 0);
 
-    if (k->block.statement && k->block.count > 0 &&
-        (t->kind != SFT__JINJA_NAME || !listed(t->p, t->len, statements))) {
+    if (k->values.block.statement && k->values.block.count > 0 &&
+        (t->kind != SFT__JINJA_NAME || !sft__jinja_listed(t->p, t->len, statements))) {
         find(k, SFT_SCAN_UNKNOWN, t, "a statement that chat templates have no need of");
     }
-    note_values(k);
-    for (size_t i = 0; i < k->block.count; i++) {
+    for (size_t i = 0; i < k->values.block.count; i++) {
         const sft__jinja_kind kind = token(k, i)->kind;
-        const bool head = k->block.statement && i == 0;
+        const bool head = k->values.block.statement && i == 0;
         if (kind == SFT__JINJA_STRING) {
             check_string(k, i);
         } else if (kind == SFT__JINJA_NAME && !head) {
@@ -463,25 +345,32 @@ static void check_block(checking *k) {
     }
 }
 
-/* First the macros and every name's values, then the rest: what is defined below is known above. */
+/* Every block, once: the macros and what names stand for, or the rules. */
 static bool pass(checking *k, const char *text, size_t len, bool first) {
     const char *at = text;
     sft__jinja_next next;
 
-    while ((next = sft__jinja_read(&k->block, &at, text + len)) == SFT__JINJA_BLOCK) {
-        const sft__jinja_token *t = token(k, 0);
-        if (!first) {
+    while ((next = sft__jinja_read(&k->values.block, &at, text + len)) == SFT__JINJA_BLOCK) {
+        if (first) {
+            sft__jinja_note(&k->values);
+        } else {
             check_block(k);
-            continue;
-        }
-        note_values(k);
-        if (k->block.statement && sft__jinja_is(t, SFT__JINJA_NAME, "macro") &&
-            k->macro_count < MACROS) {
-            const word w = {token(k, 1)->p, token(k, 1)->len};
-            k->macros[k->macro_count++] = w;
         }
     }
     return next == SFT__JINJA_DONE;
+}
+
+/* What is defined below is known above, and what a name stands for may go from one to the next:
+ * again until nothing is learnt. */
+static bool all_passes(checking *k, const char *text, size_t len) {
+    for (unsigned i = 0; i == 0 || (k->values.changed && !k->values.all_made); i++) {
+        k->values.changed = false;
+        k->values.all_made = k->values.all_made || i == SFT__JINJA_PASSES;
+        if (!pass(k, text, len, true)) {
+            return false;
+        }
+    }
+    return pass(k, text, len, false) && k->values.work <= SFT__JINJA_WORK;
 }
 
 bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
@@ -492,13 +381,15 @@ bool sft__content_template(const sft__content *c, const char *subject, size_t su
     bool good = false;
 
     if (k != NULL && tokens != NULL && len <= SFT__CONTENT_TEMPLATE &&
-        c->state->templates++ < SFT__CONTENT_TEMPLATES) {
+        c->state->templates++ < SFT__CONTENT_TEMPLATES &&
+        len <= SFT__CONTENT_TEMPLATE_ALL - c->state->template_bytes) {
+        c->state->template_bytes += len;
         k->c = c;
         k->subject = subject;
         k->subject_len = subject_len;
         k->at = at;
-        k->block.tokens = tokens;
-        if (!pass(k, text, len, true) || !pass(k, text, len, false) || k->work > WORK) {
+        k->values.block.tokens = tokens;
+        if (!all_passes(k, text, len)) {
             find(k, SFT_SCAN_UNKNOWN, NULL, "a template that cannot be read to its end");
         }
         good = k->found == 0;
