@@ -49,6 +49,18 @@ static bool put_entry(sft__shard_index *x, const char *name, size_t len, const s
     return true;
 }
 
+/* p behind a value: behind the comma that another one follows, which begins with a quote, or at
+ * `end`.
+ */
+static const char *next_or(const char *p, char end) {
+    p = p != NULL ? sft__json_blank(p) : NULL;
+    if (p == NULL || *p == end) {
+        return p;
+    }
+    p = *p == ',' ? sft__json_blank(p + 1) : NULL;
+    return p != NULL && *p == '"' ? p : NULL;
+}
+
 /* "FILE", or ["FILE", ...] as Keras has it. p behind it. */
 static const char *files_read(sft__shard_index *x, sft__json *j, const char *p,
                               const sft__json_str *name, sft_error *err) {
@@ -74,8 +86,7 @@ static const char *files_read(sft__shard_index *x, sft__json *j, const char *p,
         if (p == NULL || !put_entry(x, raw, len, &file, err)) {
             return NULL;
         }
-        p = sft__json_blank(p);
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
+        p = next_or(p, ']');
     }
     return p != NULL && *p == ']' ? p + 1 : NULL;
 }
@@ -93,8 +104,7 @@ static const char *map_read(sft__shard_index *x, sft__json *j, const char *p, sf
         if (p == NULL) {
             return NULL;
         }
-        p = sft__json_blank(p);
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
+        p = next_or(p, '}');
     }
     return p != NULL && *p == '}' ? p + 1 : NULL;
 }
@@ -119,19 +129,20 @@ static sft_status index_parse(sft__shard_index *x, const char *text, size_t len,
             return json_bad(&j, text, e);
         }
         p = sft__json_blank(p + 1);
-        if (sft__json_is(&key, "weight_map", 10) && *p == '{' && !found) {
-            found = true;
-            p = map_read(x, &j, p + 1, e);
-        } else {
-            p = sft__json_value(&j, p, 1);
+        const bool map = sft__json_is(&key, "weight_map", 10);
+        if (map && found) {
+            return sft__fail_at(e, SFT_E_INDEX, (uint64_t)(p - text),
+                                "the index: weight_map twice");
         }
-        p = p != NULL ? sft__json_blank(p) : NULL;
-        p = p != NULL && *p == ',' ? sft__json_blank(p + 1) : p;
+        found = found || map;
+        p = map && *p == '{' ? map_read(x, &j, p + 1, e) : map ? NULL : sft__json_value(&j, p, 1);
+        p = next_or(p, '}');
     }
     if (e->status != SFT_OK) {
         return (sft_status)e->status;
     }
-    return p == NULL || *p != '}' || !found ? json_bad(&j, text, e) : SFT_OK;
+    p = p != NULL && *p == '}' ? sft__json_blank(p + 1) : NULL;
+    return p == NULL || p != j.end || !found ? json_bad(&j, text, e) : SFT_OK;
 }
 
 static sft_status read_all(sft__shard_index *x, const sft_source *source, sft_error *err) {
