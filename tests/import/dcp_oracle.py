@@ -18,6 +18,7 @@ import tempfile
 import time
 import warnings
 
+import hostile_shards
 import torch
 
 warnings.filterwarnings("ignore")
@@ -158,16 +159,19 @@ def damaged(tool, folder, stats):
     for file in (".metadata", "__0_0.distcp"):
         data = (source / file).read_bytes()
         fresh()
-        step = 1 if file == ".metadata" else 7
-        for n in range(0, len(data), step):
-            (work / file).write_bytes(data[:n])
-            attempt("%s cut at %d" % (file, n), "" if n else None)
+        (work / file).write_bytes(b"")
+        attempt("%s cut at 0" % file)
         rng = random.Random(5)
         for n in range(400):
             changed = bytearray(data)
             changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
             (work / file).write_bytes(changed)
             attempt("%s changed" % file)
+    files = [(name, (source / name).read_bytes()) for name in (".metadata", "__0_0.distcp")]
+    for which in (0, 1):
+        folder = work.parent / ("cuts-%d" % which)
+        folder.mkdir()
+        stats["hostile"] += hostile_shards.cuts(tool, folder, files, which, FAULTS)
     good = pickle.loads((source / ".metadata").read_bytes())
 
     def lie(name, word, change):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""hostile_joblib.py --tool TOOL - dumps of joblib cut and changed (fixtures/joblib*), arrays whose shapes, types and padding lie,
-bombs; fed to ls and to scan. Bounds: 2 seconds of processor time, an exit status of 0 or 1. Standard library only."""
+"""hostile_joblib.py --tool TOOL - dumps of joblib changed and cut at every byte (fixtures/joblib*), arrays whose shapes, types and
+padding lie, bombs; fed to ls and to scan. --corpus FOLDER writes seeds for the fuzz target. Bounds: 2 seconds of processor time, an exit status of 0 or 1. Standard library only."""
 import argparse
 import bz2
 import gzip
@@ -9,10 +9,12 @@ import lzma
 import os
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import zlib
 
+import hostile
 import hostile_table
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,18 +68,39 @@ def damaged():
     rng = random.Random(1)
     for path in sorted((HERE / "fixtures").glob("joblib*.joblib")):
         data = path.read_bytes()
-        for n in range(1, len(data), max(1, len(data) // 25)):
-            yield "%s cut at %d" % (path.name, n), data[:n], ""
         for n in range(25):
             changed = bytearray(data)
             changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
             yield "%s changed %d" % (path.name, n), bytes(changed), None
 
 
+def whole():
+    """Files to be cut: all that are compressed, and of the plain ones the smallest and one of protocol 4."""
+    return {p.name: p.read_bytes() for p in sorted((HERE / "fixtures").glob("joblib*.joblib"))
+            if "-" in p.name or p.name == "joblib4.joblib"}
+
+
+def corpus(folder):
+    """fuzz_joblib.c packs what begins with Z or G itself."""
+    target = folder / "joblib"
+    target.mkdir(parents=True, exist_ok=True)
+    seeds = [(name, data) for name, data, _ in cases() if "bomb" not in name and ("shape" not in name or str(2**63) in name)]
+    seeds += [("stored " + name, (b"ZG"[i % 2 :][:1]) + data) for i, (name, data) in enumerate(seeds) if data[0] == 0x80]
+    seeds += list(whole().items())
+    for name, data in seeds:
+        if len(data) <= 3000:
+            (target / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(data)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    tool = os.path.abspath(parser.parse_args().tool)
+    parser.add_argument("--tool")
+    parser.add_argument("--corpus", type=pathlib.Path)
+    args = parser.parse_args()
+    if args.corpus:
+        corpus(args.corpus)
+        return 0
+    tool = os.path.abspath(args.tool)
     count, slowest = 0, (0.0, "")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "case.joblib"
@@ -95,9 +118,11 @@ def main():
                     FAULTS.append("%s: refused: %s" % (name, r.err[:300]))
                 elif command == "scan" and "code" in name and b"dangerous" not in r.out:
                     FAULTS.append("%s: %s" % (name, r.out[:300]))
+        path.unlink()
+        cut = hostile.truncations(tool, pathlib.Path(folder), FAULTS, whole())
     for f in FAULTS[:20]:
         print("FAULT", f)
-    print("%d runs, slowest %.2f s (%s), %d faults" % (count, *slowest, len(FAULTS)))
+    print("%d runs, %d cuts, slowest %.2f s (%s), %d faults" % (count, cut, *slowest, len(FAULTS)))
     return 1 if FAULTS else 0
 
 

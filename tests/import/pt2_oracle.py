@@ -16,6 +16,7 @@ import time
 import warnings
 import zipfile
 
+import hostile
 import torch
 
 warnings.filterwarnings("ignore")
@@ -113,9 +114,7 @@ def attempt(tool, label, path, word=None):
 def damaged(tool, good, folder):
     data = good.read_bytes()
     bad = folder / "bad.pt2"
-    for n in range(1, len(data), 61):
-        bad.write_bytes(data[:n])
-        attempt(tool, "cut at %d" % n, bad, "")
+    STATS["hostile"] += hostile.truncations(tool, folder, FAULTS, {"pt2": data})
     rng = random.Random(3)
     for n in range(300):
         changed = bytearray(data)
