@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_arrow.c - any bytes as a file of the import wing; the seeds are tensors of Arrow.
+ * fuzz/fuzz_arrow.c - any bytes as a file of one reader; the seeds are tensors of Arrow.
  */
 #include "import_check.h"
+#include "reader_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    check_file(data, size);
+    check_reader(&sft__reader_arrow, hash_of(data, size), data, size);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_pdiparams.c - any bytes as tensors of Paddle's static graphs; or, if they do not begin as
- * such, as the model beside two tensors, which gives their names. POSIX only: elsewhere there is no
- * model.
+ * fuzz/fuzz_pdiparams.c - any bytes as tensors of Paddle's static graphs; or, if they do not begin
+ * as such, as the model beside two tensors, which gives their names. POSIX only: elsewhere there is
+ * no model.
  */
 #include "import_check.h"
+#include "reader_check.h"
 
 #ifndef _WIN32
 #include <fcntl.h>
@@ -45,14 +46,18 @@ static void prepare(void) {
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const uint32_t hash = hash_of(data, size);
+
     fuzz_path = NULL;
 #ifndef _WIN32
     if (size != 0 && data[0] != 0) {
         prepare();
         CHECK(ftruncate(model, 0) == 0 && pwrite(model, data, size, 0) == (ssize_t)size);
         fuzz_path = path;
+        data = tensors;
+        size = sizeof tensors;
     }
 #endif
-    check_file(data, size);
+    check_reader(&sft__reader_paddle, hash, data, size);
     return 0;
 }

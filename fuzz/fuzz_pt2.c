@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_pt2.c - any bytes as the list of weights of a .pt2 archive that is right in everything else.
+ * fuzz/fuzz_pt2.c - any bytes as the list of weights of a .pt2 archive that is right in everything
+ * else.
  */
 #include "import_check.h"
 #include "make_zip.h"
+#include "reader_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static zip z;
@@ -19,6 +21,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     zip_add(&z, "m/data/weights/model_weights_config.json", data, size);
     zip_add(&z, "m/models/model.json", "{}", 2);
     zip_end(&z);
-    check_file(z.bytes, z.len);
+    check_reader(&sft__reader_torch_zip, hash_of(data, size), z.bytes, z.len);
     return 0;
 }

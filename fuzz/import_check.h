@@ -26,7 +26,13 @@ enum { READ_MOST = 1 << 16 };
  * large blocks for the next run: to map and unmap them is half of a run's time otherwise. Of those
  * the first 64 KiB are poisoned while nobody has them, and 4 KiB behind their end while somebody
  * has: of blocks of megabytes all of it would be half of the time again. */
-enum { KEPT_FROM = 1 << 15, KEPT_LOG = 24, KEPT_MOST = 64, POISON_HEAD = 1 << 16, POISON_TAIL = 4096 };
+enum {
+    KEPT_FROM = 1 << 15,
+    KEPT_LOG = 24,
+    KEPT_MOST = 64,
+    POISON_HEAD = 1 << 16,
+    POISON_TAIL = 4096
+};
 
 static struct {
     void *kept[KEPT_LOG + 1][KEPT_MOST]; /* of 2^k bytes each, and as many behind as are poisoned */
@@ -189,16 +195,21 @@ static void check_scan(const uint8_t *data, size_t size, int strict) {
     sft_import_report_free(report);
 }
 
-/* All three ways for one input in four, one of them for the others: which, the bytes say. */
-static inline void check_file(const uint8_t *data, size_t size) {
+static uint32_t hash_of(const uint8_t *data, size_t size) {
     uint32_t hash = 2166136261u;
-    int strict = 0;
-    int opaque = 1;
 
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ data[i]) * 16777619u;
     }
-    const uint32_t way = hash >> 13 & 3;
+    return hash;
+}
+
+/* All three ways for one input in four, one of them for the others: which, the bytes say. */
+static inline void check_file(const uint8_t *data, size_t size) {
+    const uint32_t way = hash_of(data, size) >> 13 & 3;
+    int strict = 0;
+    int opaque = 1;
+
     const size_t before = fuzz_memory.out;
     if (way == 0 || way == 1) {
         check_open(data, size, 0, &strict);

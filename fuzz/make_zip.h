@@ -6,6 +6,7 @@
 #ifndef SFT_FUZZ_MAKE_ZIP_H
 #define SFT_FUZZ_MAKE_ZIP_H
 
+#include "import/core/import.h"
 #include "import_check.h"
 
 enum { ROOM = 1 << 16 };
@@ -24,21 +25,10 @@ static void zip_put(uint8_t *p, uint64_t value, size_t n) {
     }
 }
 
-static uint32_t zip_crc(const uint8_t *data, size_t size) {
-    uint32_t crc = 0xffffffffu;
-    for (size_t i = 0; i < size; i++) {
-        crc ^= data[i];
-        for (int k = 0; k < 8; k++) {
-            crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
-        }
-    }
-    return ~crc;
-}
-
 static void zip_add(zip *z, const char *name, const void *data, size_t size) {
     const size_t n = strlen(name);
     const size_t at = z->len;
-    const uint32_t crc = zip_crc(data, size);
+    const uint32_t crc = sft__crc32(0, data, size);
     uint8_t *h = z->bytes + z->len;
     uint8_t *d = z->directory + z->directory_len;
 
