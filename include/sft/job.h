@@ -136,8 +136,9 @@ typedef struct sft_job_result {
 } sft_job_result;
 
 /* Carries the job out below the folder `directory`, which is made if need be (not its parents).
- * result may be NULL. Errors: SFT_E_EXISTS; SFT_E_MISMATCH (a source has changed since the job was
- * created, or since an earlier run whose journal is there; the plan is another one); SFT_E_STATE
+ * result may be NULL. Errors: SFT_E_EXISTS; SFT_E_CHANGED (a source has changed since the job was
+ * created, or since an earlier run whose journal is there); SFT_E_MISMATCH (that journal is of
+ * another plan or of other sources); SFT_E_STATE
  * (another process runs the same task, or tasks are missing); SFT_E_IO (ENOSPC in err->sys: the
  * disk is full), SFT_E_CANCELLED. After any error but SFT_E_DURABILITY nothing has appeared, and
  * what is finished is kept for the next run. */

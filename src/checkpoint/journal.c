@@ -148,30 +148,57 @@ static sft_status other_plan(const char *path, sft_error *err) {
                      path);
 }
 
-static sft_status take_source(const sft_job *job, line *l, const char *path, sft_error *err) {
+/* The rest of a source's line: which one, and what it was. */
+typedef struct was {
     uint64_t index;
     uint64_t size;
     uint64_t mtime;
-    uint32_t crc = 0;
-    if (!number(l, &index) || !word(l, " ") || !number(l, &size) || !word(l, " ") ||
-        !number(l, &mtime) || !word(l, " ") || l->len != 8 || !hex32(l->text, &crc) ||
-        index >= job->source_count) {
+    uint32_t name;
+} was;
+
+static bool source_line(const sft_job *job, line *l, was *w) {
+    return number(l, &w->index) && word(l, " ") && number(l, &w->size) && word(l, " ") &&
+           number(l, &w->mtime) && word(l, " ") && l->len == 8 && hex32(l->text, &w->name) &&
+           w->index < job->source_count;
+}
+
+static sft_status same_stamp(const sft__job_source *s, const was *w, sft_error *err) {
+    if (s->size == w->size && (uint64_t)s->mtime_ns == w->mtime) {
+        return SFT_OK;
+    }
+    return sft__fail(err, SFT_E_CHANGED,
+                     "\"%.200s\" has changed since an earlier run, whose results are kept: restart",
+                     sft_source_name(s->source));
+}
+
+static sft_status take_source(const sft_job *job, line *l, const char *path, sft_error *err) {
+    was w;
+    if (!source_line(job, l, &w)) {
         return other_plan(path, err);
     }
-    const sft__job_source *const s = &job->sources[index];
-    if (crc != name_crc(s)) {
+    const sft__job_source *const s = &job->sources[w.index];
+    if (w.name != name_crc(s)) {
         return sft__fail(err, SFT_E_MISMATCH,
                          "an earlier run, whose results are kept, read something else than "
                          "\"%.200s\": restart",
                          sft_source_name(s->source));
     }
-    if (s->size != size || (uint64_t)s->mtime_ns != mtime) {
-        return sft__fail(
-            err, SFT_E_CHANGED,
-            "\"%.200s\" has changed since an earlier run, whose results are kept: restart",
-            sft_source_name(s->source));
+    return same_stamp(s, &w, err);
+}
+
+/* Of the journal of another plan, from its second line on: a source whose tensors are others makes
+ * another plan too, and then it is the source that has changed. */
+static sft_status why_other(const sft_job *job, const char *text, size_t size, size_t at,
+                            const char *path, sft_error *err) {
+    line l;
+    was w;
+    while (next_line(text, size, &at, &l) && word(&l, "source ") && source_line(job, &l, &w)) {
+        const sft__job_source *const s = &job->sources[w.index];
+        if (w.name == name_crc(s)) {
+            SFT_TRY(same_stamp(s, &w, err));
+        }
     }
-    return SFT_OK;
+    return other_plan(path, err);
 }
 
 static sft_status take_line(const sft_job *job, line l, const char *path, sft__done *done,
@@ -207,7 +234,7 @@ static sft_status take_text(const sft_job *job, const char *text, size_t size, c
     sft_status status = begin.failed ? sft__fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
     while (status == SFT_OK && next_line(text, size, &at, &l)) {
         if (lines == 0 && (l.len != begin.len || memcmp(l.text, begin.data, l.len) != 0)) {
-            status = other_plan(path, err);
+            status = why_other(job, text, size, at, path, err);
         } else if (lines > 0) {
             status = take_line(job, l, path, done, err);
         }

@@ -26,8 +26,8 @@ typedef struct sft__done {
     uint32_t headers; /* their CRC32C, if committed */
 } sft__done;
 
-/* Adds what a journal says; *valid: length of its whole lines. SFT_E_MISMATCH: it is of another
- * plan, or a source is not what it was. No file is fine. */
+/* Adds what a journal says; *valid: length of its whole lines. SFT_E_CHANGED: a source is not what
+ * it was. SFT_E_MISMATCH: it is of another plan, or of other sources. No file is fine. */
 sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
                              sft_error *err);
 /* Does it say that all is written? What cannot be read does not. */

@@ -185,6 +185,14 @@ def tasks_in_any_order(random):
     reference.save_file({f"t{i}": np.zeros((300, 500), "f4") for i in range(9)}, "m.safetensors")
     done = tool("split", "m.safetensors", "-o", "c", "--max-shard-size", "1MB")
     assert done.returncode == 3 and not Path("c").exists(), done
+    done = tool("split", "m.safetensors", "-o", "c", "--max-shard-size", "2MB")
+    assert done.returncode == 3, done
+    tool("split", "--restart", "m.safetensors", "-o", "c", "--max-shard-size", "1MB", "--task", "1/3")
+    done = tool("split", "m.safetensors", "-o", "c", "--max-shard-size", "2MB")
+    assert done.returncode == 1 and "another job" in done.stderr and not Path("c").exists(), done
+    reference.save_file({f"u{i}": np.zeros((30, 50), "f4") for i in range(90)}, "m.safetensors")
+    done = tool("split", "m.safetensors", "-o", "c", "--max-shard-size", "1MB")
+    assert done.returncode == 3 and "has changed" in done.stderr and not Path("c").exists(), done
 
 
 @check
