@@ -2,7 +2,7 @@
  *
  * cli/older.c - see older.h. An index is believed about names of files beside it alone: no
  * directories, no hidden names, no links, nothing but weights; never about a file that is being
- * read.
+ * read. What a map of MindSpore's complete form tells (tensor to part file) is an index, too.
  */
 #include "older.h"
 #include "kept.h"
@@ -15,6 +15,8 @@
 #define WEIGHTS ".safetensors"
 #define INDEX   ".safetensors.index.json"
 #define JOURNAL ".sft-older"
+#define MAP     "param_name_map.json"
+#define HYPER   "hyper_param" WEIGHTS /* beside a map; it names no file of this name */
 #define DIGESTS ".digests.json"
 
 enum { INDEX_MAX = 100 << 20 };
@@ -23,6 +25,10 @@ static bool ends_with(const char *text, const char *end) {
     const size_t len = strlen(text);
     const size_t n = strlen(end);
     return len > n && memcmp(text + len - n, end, n) == 0;
+}
+
+static bool is_index(const char *name) {
+    return ends_with(name, INDEX) || strcmp(name, MAP) == 0;
 }
 
 static char *joined(const char *a, const char *b, const char *c) {
@@ -51,7 +57,7 @@ static bool is_planned(const cli_older *o, const char *name) {
 
 static bool plans_index(const cli_older *o) {
     for (size_t i = 0; i < o->planned_count; i++) {
-        if (ends_with(o->planned[i], INDEX)) {
+        if (is_index(o->planned[i])) {
             return true;
         }
     }
@@ -137,8 +143,20 @@ static bool is_own(const cli_older *o, const char *name) {
     return own;
 }
 
+/* What to do with a file that an index names. */
+typedef void (*on_file)(cli_older *o, const char *name);
+
+static void take_file(cli_older *o, const char *name) {
+    if (is_own(o, name)) {
+        o->collides = o->collides || is_planned(o, name);
+        if (!is_planned(o, name)) {
+            add(o, name);
+        }
+    }
+}
+
 /* False: it is no index. */
-static bool take_named(cli_older *o, const char *index) {
+static bool each_named(cli_older *o, const char *index, on_file visit) {
     char *path = path_of(o, index);
     meta_pairs pairs = {NULL, 0, 0, NULL};
     const char *fault;
@@ -147,7 +165,11 @@ static bool take_named(cli_older *o, const char *index) {
     size_t size = 0;
     size_t at;
 
-    const size_t len = read_text(path, &text, &size) ? find_map(text, size, &map) : 0;
+    size_t len = read_text(path, &text, &size) ? find_map(text, size, &map) : 0;
+    if (len == 0 && text != NULL && strstr(index, MAP) != NULL) { /* may be the map itself */
+        map = text;
+        len = size;
+    }
     const bool good = len > 0 && cli_meta_parse(&pairs, map, len, &fault, &at);
     char last[256] = "";
     for (size_t i = 0; good && i < pairs.count; i++) {
@@ -158,11 +180,8 @@ static bool take_named(cli_older *o, const char *index) {
         }
         memcpy(name, e->value, e->value_len);
         name[e->value_len] = '\0';
-        if (strcmp(name, last) != 0 && is_own(o, name)) {
-            o->collides = o->collides || is_planned(o, name);
-            if (!is_planned(o, name)) {
-                add(o, name);
-            }
+        if (strcmp(name, last) != 0) {
+            visit(o, name);
         }
         memcpy(last, name, e->value_len + 1);
     }
@@ -181,20 +200,38 @@ typedef struct listing {
 
 static void on_entry(void *ctx, const char *name, bool is_folder) {
     listing *l = ctx;
-    const bool journal = name[0] == '.' && ends_with(name, INDEX JOURNAL);
+    const bool journal =
+        name[0] == '.' && (ends_with(name, INDEX JOURNAL) || strcmp(name, "." MAP JOURNAL) == 0);
 
     if (!is_folder &&
-        (journal || (name[0] != '.' && (ends_with(name, WEIGHTS) || ends_with(name, INDEX))))) {
+        (journal || (name[0] != '.' && (ends_with(name, WEIGHTS) || is_index(name))))) {
         l->names = cli_resize(l->names, l->count + 1, sizeof *l->names);
         l->names[l->count++] = joined(name, "", "");
     }
 }
 
-/* Is `name` what the planned files are called, with the other ending? */
+/* Who opens the directory sees files of ranks, and a map, first. One file of it is its business
+ * only under the name that readers of directories look for, and not if it is made of these ranks.
+ */
+static bool reads_ranks(const cli_older *o) {
+    bool source = false;
+
+    for (size_t i = 0; i < o->c->operand_count; i++) {
+        source = source || cli_sys_same_file(o->folder, o->c->operands[i]);
+    }
+    return o->whole ||
+           (!source && (is_planned(o, "model" WEIGHTS) || is_planned(o, "model" INDEX)));
+}
+
+/* Is `name` what the planned files are called, with the other ending? Or a map, which readers of
+ * the directory see first? */
 static bool is_ours(const cli_older *o, const char *name) {
     const bool index = ends_with(name, INDEX);
-    const size_t stem = strlen(name) - (index ? sizeof INDEX : sizeof WEIGHTS) + 1;
 
+    if (strcmp(name, MAP) == 0) {
+        return reads_ranks(o);
+    }
+    const size_t stem = strlen(name) - (index ? sizeof INDEX : sizeof WEIGHTS) + 1;
     for (size_t i = 0; i < o->planned_count; i++) {
         const char *other = o->planned[i];
         if (strlen(other) > stem && memcmp(other, name, stem) == 0 &&
@@ -227,26 +264,65 @@ static bool is_journal(const cli_older *o, const char *name) {
     return found;
 }
 
+/* Is it the index of another model, which lies beside the one that is replaced? Of several, readers
+ * of the directory take the one that is called model. */
+static bool is_another(const cli_older *o, const listing *l, const char *name) {
+    size_t indexes = 0;
+
+    for (size_t i = 0; i < l->count; i++) {
+        indexes += l->names[i][0] != '.' && ends_with(l->names[i], INDEX);
+    }
+    return indexes > 1 && l->names != NULL && name[0] != '.' && ends_with(name, INDEX) &&
+           !is_planned(o, name) && strcmp(name, "model" INDEX) != 0 && !is_ours(o, name);
+}
+
+/* A file that the index of another model names. */
+static void keep_file(cli_older *o, const char *name) {
+    o->shared = o->shared || is_planned(o, name);
+    for (size_t i = 0; i < o->count; i++) {
+        if (strcmp(o->files[i], name) == 0) {
+            free(o->files[i]);
+            memmove(&o->files[i], &o->files[i + 1], (--o->count - i) * sizeof *o->files);
+        }
+    }
+}
+
 /* First the indexes: *first is what readers would see instead of the new model. */
 static void take_indexes(cli_older *o, const listing *l, const char **first,
                          const char **unproven) {
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
-        if (name[0] != '.' && ends_with(name, INDEX) && !is_planned(o, name) &&
-            (o->whole || is_ours(o, name))) {
+        const bool other = is_another(o, l, name);
+        if (name[0] != '.' && is_index(name) && !is_planned(o, name) &&
+            (other ? o->whole && !is_planned(o, "model" INDEX) : o->whole || is_ours(o, name))) {
             *first = *first == NULL ? name : *first;
-            *unproven = is_own(o, name) ? *unproven : name;
+            *unproven = is_own(o, name) && !other ? *unproven : name;
             add(o, name);
         }
     }
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
         if (is_journal(o, name)) {
-            (void)take_named(o, name);
+            (void)each_named(o, name, take_file);
             o->journal = o->journal == NULL && o->c->force ? joined(name, "", "") : o->journal;
-        } else if (ends_with(name, INDEX) && (is_listed(o, name) || is_planned(o, name)) &&
-                   !take_named(o, name) && !is_planned(o, name)) {
-            *unproven = name;
+        } else if (is_index(name) && (is_listed(o, name) || is_planned(o, name))) {
+            *unproven = each_named(o, name, take_file) || is_planned(o, name) ? *unproven : name;
+        }
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->names[i], MAP) == 0 && (is_listed(o, MAP) || is_planned(o, MAP))) {
+            take_file(o, HYPER);
+        }
+    }
+}
+
+/* Then those of other models, which keep their files. */
+static void leave_others(cli_older *o, const listing *l, const char **unproven) {
+    for (size_t i = 0; i < l->count; i++) {
+        if (is_another(o, l, l->names[i]) && !is_listed(o, l->names[i])) {
+            o->shared = false;
+            (void)each_named(o, l->names[i], keep_file);
+            *unproven = o->shared ? l->names[i] : *unproven;
         }
     }
 }
@@ -264,7 +340,9 @@ static void take_weights(cli_older *o, const listing *l, const char **first,
             *first = *first == NULL ? name : *first;
             *unproven = is_own(o, name) ? *unproven : name;
             add(o, name);
-        } else if (o->whole && !plans_index(o)) { /* readers take all files that lie there */
+        } else if (o->whole &&
+                   (!plans_index(o) || (is_planned(o, MAP) && strcmp(name, HYPER) == 0))) {
+            /* readers take all files that lie there */
             *first = *first == NULL ? name : *first;
             *unproven = name;
         }
@@ -296,17 +374,6 @@ static void watch_planned(const cli_older *o) {
     }
 }
 
-/* Who opens the directory sees files of ranks first. One file of it is its business only under the name
- * that readers of directories look for, and not if it is made of these ranks. */
-static bool reads_ranks(const cli_older *o) {
-    bool source = false;
-
-    for (size_t i = 0; i < o->c->operand_count; i++) {
-        source = source || cli_sys_same_file(o->folder, o->c->operands[i]);
-    }
-    return o->whole || (!source && (is_planned(o, "model" WEIGHTS) || is_planned(o, "model" INDEX)));
-}
-
 bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
                     size_t count, bool whole) {
     listing l = {NULL, 0};
@@ -334,6 +401,10 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     }
     take_indexes(o, &l, &first, &unproven);
     take_weights(o, &l, &first, &unproven);
+    leave_others(o, &l, &unproven);
+    if (first == NULL && o->c->force) {
+        first = unproven;
+    }
     if (first != NULL && (!c->force || unproven != NULL)) {
         good = refuse(o, first, unproven);
     }
@@ -402,11 +473,11 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
 
 /* The index that is there: the first that is to go, or the one that is replaced. */
 static const char *old_index(const cli_older *o) {
-    if (o->count > 0 && ends_with(o->files[0], INDEX)) {
+    if (o->count > 0 && is_index(o->files[0])) {
         return o->files[0];
     }
     for (size_t i = 0; i < o->planned_count; i++) {
-        if (ends_with(o->planned[i], INDEX)) {
+        if (is_index(o->planned[i])) {
             return o->planned[i];
         }
     }

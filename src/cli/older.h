@@ -24,6 +24,7 @@ typedef struct cli_older {
     char **owned_names;
     char *journal; /* copy of its index while it is replaced */
     bool collides; /* a planned file replaces one that the older index names */
+    bool shared;   /* a planned file replaces one that another model's index names */
 } cli_older;
 
 /* Readers would take files that lie there for the new model's, or see the old one still: refused

@@ -41,6 +41,8 @@ def read_weights(path):
 
 def read_directory(path):
     """As loaders do. A string: what they would stumble over."""
+    if os.path.exists(os.path.join(path, "param_name_map.json")):
+        return "a map"
     names = sorted(n for n in os.listdir(path) if not n.startswith("."))
     indexes = [n for n in names if n.endswith(".safetensors.index.json")]
     files = [n for n in names if n.endswith(".safetensors")]
@@ -98,6 +100,13 @@ def make_old(kind, folder):
         shards(folder, OLD, int(kind[6:]))
     elif kind == "diffusion":
         shards(folder, OLD, 2, "diffusion_pytorch_model")
+    elif kind.startswith("unified"):  # MindSpore's complete form: a map, flat or not, and what is no weight beside it
+        names = sorted(OLD)
+        table = {n: "part%d.safetensors" % (i % 3) for i, n in enumerate(names[:-1])}
+        for i in range(3):
+            put(os.path.join(folder, "part%d.safetensors" % i), weights({n: OLD[n] for n in table if table[n] == "part%d.safetensors" % i}))
+        put(os.path.join(folder, "hyper_param.safetensors"), weights({names[-1]: OLD[names[-1]]}))
+        put(os.path.join(folder, "param_name_map.json"), json.dumps(table if kind == "unified-flat" else {"weight_map": table}))
     elif kind == "single":
         put(os.path.join(folder, "model.safetensors"), weights(OLD))
         put(os.path.join(folder, "model.safetensors.digests.json"), "{}")
@@ -139,7 +148,7 @@ def check(good, *what):
 
 
 def table(base, source):
-    for kind in ("shards2", "shards3", "shards4", "diffusion", "single"):
+    for kind in ("shards2", "shards3", "shards4", "diffusion", "single", "unified", "unified-flat"):
         for name, args, whole in commands(source, os.path.join(base, "d")):
             folder = os.path.join(base, "d")
             make_old(kind, folder)
@@ -190,6 +199,7 @@ def unproven(base, source):
               os.path.islink(os.path.join(folder, "link.safetensors")), "index names", entry)
         shutil.rmtree(folder)
 
+    two_models(folder, source)
     make_old("shards2", folder)
     part = os.path.join(folder, "model-00001-of-00002.safetensors")
     before = snapshot(folder)
@@ -202,6 +212,47 @@ def unproven(base, source):
     before = snapshot(folder)
     p = run(["split", source, "-o", folder, "-f"])
     check(p.returncode == 1 and snapshot(folder) == before, "broken index:", p.returncode, p.stderr)
+    shutil.rmtree(folder)
+
+
+def two_models(folder, source):
+    """Two indexes: the one that is replaced goes with its files, the other model's stay; who would meet them is refused."""
+    one = os.path.join(folder, "model.safetensors")
+    for args in (["split", source, "-o", folder, "--max-shard-size", "150"], ["convert", source, "-o", one, "--max-shard-size", "150"]):
+        make_old("shards2", folder)
+        shards(folder, OLD, 2, "model.fp16")
+        os.rename(os.path.join(folder, "model-00001-of-00002.safetensors"), os.path.join(folder, "both.safetensors"))
+        for index in ("model", "model.fp16"):  # both models name one file
+            path = os.path.join(folder, index + ".safetensors.index.json")
+            with open(path) as f:
+                text = f.read()
+            put(path, text.replace(index + "-00001-of-00002", "both"))
+        before = snapshot(folder)
+        p = run(args + ["-f"])
+        after = snapshot(folder)
+        check(p.returncode == 0 and all(after.get(n) == before[n] for n in before if "fp16" in n or n == "both.safetensors"),
+              args[0], "beside another model:", p.returncode, p.stderr, sorted(after))
+        check("model-00002-of-00002.safetensors" not in after, args[0], "older file left")
+        shutil.rmtree(folder)
+    make_old("shards3", folder)
+    shards(folder, OLD, 3, "vae")
+    for n in range(1, 4):  # the other index names what would be written
+        os.rename(os.path.join(folder, "vae-%05d-of-00003.safetensors" % n), os.path.join(folder, "model-%05d-of-00003.safetensors" % n))
+    path = os.path.join(folder, "vae.safetensors.index.json")
+    with open(path) as f:
+        text = f.read()
+    put(path, text.replace("vae-", "model-"))
+    before = snapshot(folder)
+    for args in (["split", source, "-o", folder, "--max-shard-size", "150"], ["split", source, "-o", folder]):
+        p = run(args + ["-f"])
+        check(p.returncode == 1 and "vae.safetensors.index.json" in p.stderr and snapshot(folder) == before, args, p.returncode, p.stderr)
+    shutil.rmtree(folder)
+    make_old("unified", folder)  # fewer parts than before
+    p = run(["join", "--unified", source, "-o", folder])
+    check(p.returncode in (1, 3), "unified over unified without -f", p.returncode)
+    p = run(["join", "--unified", source, "-o", folder, "-f"])
+    check(p.returncode == 0 and run(["diff", source, folder]).returncode == 0 and
+          not os.path.exists(os.path.join(folder, "part2.safetensors")), "unified over unified", p.returncode, p.stderr, os.listdir(folder))
     shutil.rmtree(folder)
 
 
