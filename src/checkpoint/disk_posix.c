@@ -23,8 +23,20 @@
 
 sft_status sft__checkpoint_disk_open(const char *path, sft__checkpoint_disk *out, sft_error *err) {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    *out = fd < 0 ? SFT__DISK_NONE : fd;
-    return fd < 0 ? sft__fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path) : SFT_OK;
+    struct stat st;
+    *out = SFT__DISK_NONE;
+    if (fd < 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path);
+    }
+    if (fstat(fd, &st) == 0 &&
+        st.st_nlink > 1) { /* a copy made by links, as backups are: not ours to change */
+        (void)close(fd);
+        return sft__fail(err, SFT_E_EXISTS,
+                         "\"%.200s\" has another name, whose file would change with it: restart",
+                         path);
+    }
+    *out = fd;
+    return SFT_OK;
 }
 
 sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,

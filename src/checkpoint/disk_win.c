@@ -22,6 +22,7 @@ static sft_status fail(sft_error *err, sft_status status, const char *what, cons
 
 static sft_status open_shared(const char *path, DWORD share, sft__checkpoint_disk *out,
                               sft_error *err) {
+    BY_HANDLE_FILE_INFORMATION info;
     wchar_t wide[ROOM];
     *out = SFT__DISK_NONE;
     SFT_TRY(widen(path, wide, err));
@@ -32,6 +33,12 @@ static sft_status open_shared(const char *path, DWORD share, sft__checkpoint_dis
                    ? sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
                                path)
                    : fail(err, SFT_E_IO, "create", path);
+    }
+    if (GetFileInformationByHandle(h, &info) && info.nNumberOfLinks > 1) { /* not ours to change */
+        (void)CloseHandle(h);
+        return sft__fail(err, SFT_E_EXISTS,
+                         "\"%.200s\" has another name, whose file would change with it: restart",
+                         path);
     }
     *out = (sft__checkpoint_disk)h;
     return SFT_OK;

@@ -6,7 +6,7 @@
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
-static const char magic[] = "sft-job 4 ";
+static const char magic[] = "sft-job 5 ";
 static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
@@ -53,6 +53,8 @@ void sft__journal_begin(const sft_job *job, sft__buf *out) {
         sft__buf_u64(out, job->sources[i].size);
         sft__buf_text(out, " ");
         sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
+        sft__buf_text(out, " ");
+        sft__buf_u64(out, job->sources[i].timed ? job->sources[i].number : 0);
         sft__buf_text(out, " ");
         sft__journal_crc(out, name_crc(&job->sources[i]));
         end_line(out, begun);
@@ -153,18 +155,27 @@ typedef struct was {
     uint64_t index;
     uint64_t size;
     uint64_t mtime;
+    uint64_t number;
     uint32_t name;
 } was;
 
 static bool source_line(const sft_job *job, line *l, was *w) {
     return number(l, &w->index) && word(l, " ") && number(l, &w->size) && word(l, " ") &&
-           number(l, &w->mtime) && word(l, " ") && l->len == 8 && hex32(l->text, &w->name) &&
-           w->index < job->source_count;
+           number(l, &w->mtime) && word(l, " ") && number(l, &w->number) && word(l, " ") &&
+           l->len == 8 && hex32(l->text, &w->name) && w->index < job->source_count;
 }
 
 static sft_status same_stamp(const sft__job_source *s, const was *w, sft_error *err) {
-    if (s->size == w->size && (uint64_t)s->mtime_ns == w->mtime) {
+    const bool same = s->size == w->size && (uint64_t)s->mtime_ns == w->mtime;
+    if (same && (!s->timed || s->number == w->number)) { /* devices are numbered by each machine */
         return SFT_OK;
+    }
+    if (same) {
+        return sft__fail(
+            err, SFT_E_CHANGED,
+            "\"%.200s\" is another file than the one that an earlier run, whose results "
+            "are kept, has read, though of the same size and time: restart",
+            sft_source_name(s->source));
     }
     return sft__fail(err, SFT_E_CHANGED,
                      "\"%.200s\" has changed since an earlier run, whose results are kept: restart",

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -457,6 +458,91 @@ static void sources_may_not_change(void **state) {
     scene_close(&s);
 }
 
+static void copy_with_times(const char *from, const char *to) {
+    struct stat st;
+    FILE *in = fopen(from, "rb");
+    FILE *out = fopen(to, "wb");
+    char block[65536];
+    size_t n;
+    assert_non_null(in);
+    assert_non_null(out);
+    while ((n = fread(block, 1, sizeof block, in)) > 0) {
+        assert_int_equal(fwrite(block, 1, n, out), n);
+    }
+    (void)fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(stat(from, &st), 0);
+    const struct timespec times[2] = {st.st_mtim, st.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, to, times, 0), 0);
+}
+
+/* A file of the same size and time in the place of a source is another one all the same. */
+static void sources_are_files(void **state) {
+    char path[PATH_MAX];
+    char copy[PATH_MAX];
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    stopping stop = {0};
+    const sft_control control = {sizeof control, stop_at, &stop};
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/whole.safetensors", base);
+    (void)snprintf(copy, sizeof copy, "%s/copy", base);
+    copy_with_times(path, copy);
+    scene_open(&s, 2);
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.control = &control;
+    stop.at = s.bytes / 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    sft_job_free(s.job);
+    parts_reset(&s.p);
+    sft_catalog_close(s.whole);
+    assert_int_equal(rename(copy, path), 0);
+    assert_int_equal(sft_catalog_open(&s.whole, path, NULL, NULL), SFT_OK);
+    parts_init(&s.p, s.whole, &s.c);
+    s.job = make(&s.p);
+    o.control = NULL;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CHANGED);
+    assert_non_null(strstr(err.message, "another file"));
+    o.flags = SFT_JOB_RESTART;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
+/* What is staged may be a link that somebody made: the file behind it stays as it is. */
+static void staged_files_have_one_name(void **state) {
+    char staged[PATH_MAX];
+    char other[PATH_MAX];
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    stopping stop = {0};
+    const sft_control control = {sizeof control, stop_at, &stop};
+    (void)state;
+    scene_open(&s, 2);
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.control = &control;
+    stop.at = s.bytes / 2;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    (void)snprintf(staged, sizeof staged, "%.200s/.sft-journal-1-of-1", s.stage);
+    (void)snprintf(other, sizeof other, "%.200s/precious", base);
+    assert_int_equal(link(staged, other), 0);
+    o.control = NULL;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_EXISTS);
+    assert_non_null(strstr(err.message, "another name"));
+    o.flags = SFT_JOB_RESTART;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+    assert_complete(&s);
+    assert_true(is_there(other));
+    assert_int_equal(unlink(other), 0);
+    scene_close(&s);
+}
+
 /* Shares of work in any order; whoever is last publishes, or a step of its own. */
 static void tasks_add_up(void **state) {
     scene s;
@@ -719,6 +805,8 @@ int main(void) {
         cmocka_unit_test(what_makes_no_job),
         cmocka_unit_test(pieces_must_tile),
         cmocka_unit_test(no_room_is_told),
+        cmocka_unit_test(sources_are_files),
+        cmocka_unit_test(staged_files_have_one_name),
         cmocka_unit_test(sources_may_not_change), /* last: it changes the model's time */
     };
     folder_make(base);
