@@ -96,18 +96,21 @@ static bool warn_one(const char *name, const sft_finding *f)
     char subject[300];
 
     (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
-    return PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %s%s%s", name, subject, subject[0] != 0 ? ": " : "",
-                            f->message) == 0;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: %s%s%s%s", name,
+                            f->kind == SFT_FINDING_LEFT_OUT ? "left out: " : "", subject,
+                            subject[0] != 0 ? ": " : "", f->message) == 0;
 }
 
-/* What is not in the catalog is told, not swallowed. */
+/* What is not in the catalog is told, not swallowed; and what is in it more than once. */
 static bool warn_all(const sft_import_api *api, const sft_import_report *report, const char *name)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < api->report_count(report); i++) {
         const sft_finding *f = api->report_at(report, i);
-        if (f->kind == SFT_FINDING_LEFT_OUT && left++ < WARNINGS_MAX && !warn_one(name, f)) {
+        const bool shared = f->kind == SFT_FINDING_NOTE && strcmp(f->rule, "shared") == 0;
+        if ((shared && !warn_one(name, f)) ||
+            (f->kind == SFT_FINDING_LEFT_OUT && left++ < WARNINGS_MAX && !warn_one(name, f))) {
             return false;
         }
     }

@@ -335,6 +335,7 @@ static void json_end(converting *k, const sft_import_converted *r) {
         cli_json_u64(j, numbers[i].value);
     }
     cli_lost_json(k->c, j);
+    cli_notes_json(k->c, j);
     cli_json_close(j, '}');
     cli_json_newline(j);
 }
@@ -711,7 +712,7 @@ const cli_command cli_cmd_convert = {
         "index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, aliases, left_out, cast, gathered, data_bytes, "
-        "file_bytes, unused_bytes, files, verified, left_out_parts; with --plan also plan: an "
+        "file_bytes, unused_bytes, files, verified, left_out_parts, notes; with --plan also plan: an "
         "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face folder\n"

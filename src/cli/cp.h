@@ -22,6 +22,7 @@ typedef struct cli_item {
     size_t rank;             /* of its name in --order FILE */
     const sft_tensor *whole; /* of another name: the tensor that it is one of; else NULL */
     bool part;               /* of another name: it shows something else than all of it */
+    bool bare;               /* bytes that only other names show: nobody can ask for it */
 } cli_item;
 
 typedef struct cli_pair {

@@ -80,23 +80,18 @@ static bool same_type(cli_copy *copy, const cli_item *kept, const cli_item *item
 }
 
 /* Bytes that only other names show stay behind if none of these shows them any more. */
-static bool is_bare(const cli_item *names, size_t count) {
-    static const char storage[] = "sft.storage.";
-    const size_t n = sizeof storage - 1;
-    size_t parts = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (names[i].part && names[i].dtype->id == names[i].tensor->dtype->id) {
+static bool is_left(const cli_item *names, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        if (!names[i].part || names[i].dtype->id == names[i].tensor->dtype->id) {
             return false;
         }
-        parts += names[i].part;
     }
-    return parts != 0 && names[0].from_len > n && memcmp(names[0].from, storage, n) == 0;
+    return names[0].bare;
 }
 
 /* All chosen names of one tensor. */
 static bool link_one(cli_copy *copy, cli_item *names, size_t count) {
-    cli_item *kept = names[0].part || is_bare(names, count) ? NULL : &names[0];
+    cli_item *kept = names[0].part || is_left(names, count) ? NULL : &names[0];
     bool good = true;
 
     for (size_t i = 0; i < count; i++) {

@@ -48,6 +48,12 @@ static void warn_unused(cli_copy *copy, patterns *p) {
     free(p->used);
 }
 
+/* docs/tree.md */
+static bool is_storage(const sft_tensor *t) {
+    static const char storage[] = "sft.storage.";
+    return t->name_len > sizeof storage - 1 && memcmp(t->name, storage, sizeof storage - 1) == 0;
+}
+
 /* Every name of every tensor: its own, then the others. */
 static size_t all_names(const cli_copy *copy, cli_item **items) {
     const size_t count = sft_catalog_count(copy->catalog);
@@ -63,17 +69,31 @@ static size_t all_names(const cli_copy *copy, cli_item **items) {
                                  .name_len = t->name_len,
                                  .nbytes = t->nbytes};
     }
-    return count + cli_copy_other_names(copy, *items + count);
+    const size_t others = cli_copy_other_names(copy, *items + count);
+    for (size_t i = count; i < count + others; i++) {
+        const cli_item *o = &(*items)[i];
+        if (o->part && is_storage(o->whole)) {
+            (*items)[sft_catalog_index_of(copy->catalog, o->whole)].bare = true;
+        }
+    }
+    return count + others;
 }
 
-static size_t select_names(cli_copy *copy, cli_item *items, size_t count) {
+/* none: no name is left. */
+static size_t select_names(cli_copy *copy, cli_item *items, size_t count, bool *none) {
     patterns selected = patterns_of(copy->c, "select");
     patterns dropped = patterns_of(copy->c, "drop");
     size_t kept = 0;
 
+    *none = true;
     for (size_t i = 0; i < count; i++) {
+        if (items[i].bare) {
+            items[kept++] = items[i];
+            continue;
+        }
         const bool wanted = selected.count == 0 || any_matches(copy->c, &selected, &items[i]);
         if (!any_matches(copy->c, &dropped, &items[i]) && wanted) {
+            *none = false;
             items[kept++] = items[i];
         }
     }
@@ -129,7 +149,7 @@ static void rename_with(cli_item *items, size_t item_count, cli_rename *rules, s
                         bool *used) {
     for (size_t i = 0; i < item_count; i++) {
         cli_item *item = &items[i];
-        for (size_t k = 0; k < count && item->renamed == NULL; k++) { /* the first that fits */
+        for (size_t k = 0; k < count && item->renamed == NULL && !item->bare; k++) { /* the first that fits */
             if (cli_rename_apply(&rules[k], item->from, item->from_len, &item->renamed,
                                  &item->name_len)) {
                 item->name = item->renamed;
@@ -198,6 +218,9 @@ static bool apply_cast(cli_copy *copy, cli_item *items, size_t count, const char
     }
     for (size_t i = 0; i < count; i++) {
         cli_item *item = &items[i];
+        if (item->bare) {
+            continue;
+        }
         if (pattern != NULL ? cli_match(pattern, item->from, item->from_len)
                             : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
             item->dtype = dtype;
@@ -266,9 +289,10 @@ bool cli_copy_choose(cli_copy *copy) {
     cli_item *names;
     size_t count = all_names(copy, &names);
     const size_t all = count;
-    count = select_names(copy, names, count);
+    bool none;
+    count = select_names(copy, names, count, &none);
     copy->dropped = all - count;
-    if (count == 0 && all > 0) {
+    if (none && all > 0) {
         (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
                             "no tensor is left to copy");
         cli_fail(copy->c, copy->source, &err);

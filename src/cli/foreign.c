@@ -75,6 +75,8 @@ void cli_warn_report(cli *c, const char *operand, const sft_import_api *api,
         if (f->kind == SFT_FINDING_LEFT_OUT) {
             cli_warn(c, operand, "left out: %s%s%s", subject, subject[0] != '\0' ? ": " : "",
                      f->message);
+        } else if (f->kind == SFT_FINDING_NOTE && strcmp(f->rule, "shared") == 0) {
+            cli_warn(c, operand, "%s: %s", subject, f->message); /* it costs bytes */
         } else if (f->kind == SFT_FINDING_NOTE) {
             cli_note(c, operand, "%s%s%s", subject, subject[0] != '\0' ? ": " : "", f->message);
         }

@@ -39,16 +39,17 @@ void cli_lost_end(cli *c) {
     free(c->reports);
 }
 
-/* Calls `each`, unless it is NULL, with every finding of what was left out; returns how many tensors and
- * objects these are. */
-static uint64_t walk(const cli *c, void (*each)(cli_json *j, const sft_finding *f), cli_json *j) {
+/* Calls `each`, unless it is NULL, with every finding of a kind; returns how many tensors and objects these
+ * are. */
+static uint64_t walk(const cli *c, uint32_t kind, void (*each)(cli_json *j, const sft_finding *f),
+                     cli_json *j) {
     const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
     uint64_t all = 0;
 
     for (size_t k = 0; api != NULL && k < c->report_count; k++) {
         for (size_t i = 0; i < api->report_count(c->reports[k]); i++) {
             const sft_finding *f = api->report_at(c->reports[k], i);
-            if (f->kind == SFT_FINDING_LEFT_OUT) {
+            if (f->kind == kind) {
                 all += f->count;
                 if (each != NULL) {
                     each(j, f);
@@ -60,7 +61,7 @@ static uint64_t walk(const cli *c, void (*each)(cli_json *j, const sft_finding *
 }
 
 uint64_t cli_lost_count_all(const cli *c) {
-    return walk(c, NULL, NULL);
+    return walk(c, SFT_FINDING_LEFT_OUT, NULL, NULL);
 }
 
 static void put_finding(cli_json *j, const sft_finding *f) {
@@ -77,7 +78,14 @@ static void put_finding(cli_json *j, const sft_finding *f) {
 void cli_lost_json(const cli *c, cli_json *j) {
     cli_json_key(j, "left_out_parts");
     cli_json_open(j, '[');
-    (void)walk(c, put_finding, j);
+    (void)walk(c, SFT_FINDING_LEFT_OUT, put_finding, j);
+    cli_json_close(j, ']');
+}
+
+void cli_notes_json(const cli *c, cli_json *j) {
+    cli_json_key(j, "notes");
+    cli_json_open(j, '[');
+    (void)walk(c, SFT_FINDING_NOTE, put_finding, j);
     cli_json_close(j, ']');
 }
 

@@ -17,6 +17,8 @@ void cli_lost_views(cli *c);
 /* Tensors and objects that were left out while operands were read; "left_out_parts", which lists them. */
 uint64_t cli_lost_count_all(const cli *c);
 void cli_lost_json(const cli *c, cli_json *j);
+/* The same of what is good to know of the inputs: "notes". */
+void cli_notes_json(const cli *c, cli_json *j);
 
 /* Is OUT's extension that of another format than safetensors, which would be written? Then a usage error.
  * convert: by convert, which writes some of them; otherwise by what keeps the format. */

@@ -196,12 +196,14 @@ static sft_status decode(sft__torch *t, const sft__pk_node *text, size_t size,
     return sft_builder_add_source(t->job->builder, source, &made->source, err);
 }
 
-sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
-                              sft_error *err) {
-    sft__pk_node *text = sft__pk_at(t->p, sft__pk_item(t->p, call->b, 0));
+sft_status sft__paddle_latin1(sft__torch *t, uint32_t id, sft__view *v, sft_error *err) {
+    const sft__pk_node *bytes = sft__pk_at(t->p, id);
+    const bool call = bytes->type == SFT__PK_CALL;
+    sft__pk_node *text = sft__pk_at(t->p, call ? sft__pk_item(t->p, bytes->b, 0) : id);
 
-    const bool named = text->type == SFT__PK_STR &&
-                       sft__pk_is_text(t->p, sft__pk_item(t->p, call->b, 1), "latin1");
+    const bool named =
+        text->type == SFT__PK_STR &&
+        (!call || sft__pk_is_text(t->p, sft__pk_item(t->p, bytes->b, 1), "latin1"));
     if (named && text->state != 0) { /* another array has it, too */
         take_decoded(&t->texts[text->state - 1], v);
         return SFT_OK;

@@ -70,6 +70,7 @@ sft_status sft__op_bytes1(sft__machine *m, sft_error *err);
 sft_status sft__op_bytes4(sft__machine *m, sft_error *err);
 sft_status sft__op_bytes8(sft__machine *m, sft_error *err);
 sft_status sft__op_binstring(sft__machine *m, sft_error *err);
+sft_status sft__op_binstring1(sft__machine *m, sft_error *err);
 sft_status sft__op_int(sft__machine *m, sft_error *err);
 sft_status sft__op_float(sft__machine *m, sft_error *err);
 sft_status sft__op_string(sft__machine *m, sft_error *err);

@@ -18,7 +18,8 @@ typedef enum sft__pk_type {
     SFT__PK_INT,   /* integer */
     SFT__PK_BIG,   /* text: two's complement, little-endian, count bytes (more than 8) */
     SFT__PK_FLOAT, /* real; from text (protocol 0): known = 1 and text */
-    SFT__PK_STR,   /* text, count bytes of UTF-8, perhaps with lone surrogates */
+    SFT__PK_STR,   /* text, count bytes of UTF-8, perhaps with lone surrogates; known: it is a string of
+                      Python 2, sft__pk_string */
     SFT__PK_BYTES, /* count_at: absolute place in the source; size in a and b */
     SFT__PK_LIST, /* items; here and in the next three a: what made it (OrderedDict, torch.Size), or
                      0 */
@@ -29,6 +30,10 @@ typedef enum sft__pk_type {
     SFT__PK_CALL,   /* a: what is called; b: arguments; state; items: what was appended or set */
     SFT__PK_PID     /* a: the persistent id */
 } sft__pk_type;
+
+/* Strings of Python 2 are bytes, and texts as far as anybody reads them as such. RAW: the text is the
+ * bytes as they are in the file, at sft__pk_place. LATIN1: each character of it is a byte. */
+typedef enum sft__pk_string { SFT__PK_RAW = 1, SFT__PK_LATIN1 } sft__pk_string;
 
 typedef struct sft__pk_items {
     struct sft__pk_items *next;
@@ -105,6 +110,11 @@ static inline uint64_t sft__pk_bytes(const sft__pk_node *n) {
     return (uint64_t)n->a << 32 | n->b;
 }
 
+/* Of a STR that is SFT__PK_RAW: where it lies in the source. */
+static inline uint64_t sft__pk_place(const sft__pk_node *n) {
+    return (uint64_t)n->a << 32 | n->b;
+}
+
 sft_status sft__pickle_init(sft__pickle *p, sft__import *job, const sft_source *source,
                             uint32_t source_index, const char *where, sft_error *err);
 /* Runs one pickle that begins at `offset` and ends at or before `end`. May be called again: nodes
@@ -148,13 +158,18 @@ sft_status sft__pk_need(sft__pk_in *in, size_t n, const uint8_t **bytes, sft_err
 sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err);
 /* A line without its '\n'; at most SFT__PK_WINDOW - 1 bytes; it stays until the next call. */
 sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_error *err);
+/* A line of any length, without its '\n': the last *len bytes of 2 * *len + SFT__PK_DECODE bytes of the
+ * arena, so that it can be decoded into their beginning. */
+enum { SFT__PK_DECODE = 5 };
+sft_status sft__pk_line_copy(sft__pk_in *in, sft__import *job, char **room, size_t *len,
+                             sft_error *err);
 /* n bytes copied into the arena, NUL behind. */
 sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text,
                         sft_error *err);
 
 bool sft__pk_decimal(const char *text, size_t len, int64_t *value);
-/* Python literals of protocol 0, decoded in place (dst: at least len bytes times 4/2); SIZE_MAX:
- * damaged. */
+/* Python literals of protocol 0; SIZE_MAX: damaged. What is made of n bytes has at most 2 * n, so that
+ * src may be the end of dst as sft__pk_line_copy gives it. */
 size_t sft__pk_repr(char *dst, const char *src, size_t len);
 size_t sft__pk_raw_unicode(char *dst, const char *src, size_t len);
 

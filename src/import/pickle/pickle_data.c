@@ -164,6 +164,24 @@ sft_status sft__op_bytes8(sft__machine *m, sft_error *err) {
     return bytes_of(m, 8, err);
 }
 
+/* A short one is a name as often as not. */
+static sft_status put_string(sft__machine *m, uint64_t len, sft_error *err) {
+    const uint64_t at = sft__pk_tell(m->in);
+
+    SFT_TRY(put_text(m, len, err));
+    sft__pk_node *n = sft__pk_at(m->p, m->stack.at[m->stack.count - 1]);
+    n->known = SFT__PK_RAW;
+    n->a = (uint32_t)(at >> 32);
+    n->b = (uint32_t)at;
+    return SFT_OK;
+}
+
+sft_status sft__op_binstring1(sft__machine *m, sft_error *err) {
+    uint64_t n;
+    SFT_TRY(sft__pm_operand(m, 1, &n, err));
+    return put_string(m, n, err);
+}
+
 /* Python 2 strings: long ones are raw data, and stay where they are. */
 sft_status sft__op_binstring(sft__machine *m, sft_error *err) {
     const uint8_t *b;
@@ -175,7 +193,7 @@ sft_status sft__op_binstring(sft__machine *m, sft_error *err) {
         return sft__pm_bad(m, err, "pickle-string", "a string of a negative number of bytes");
     }
     if (size < LOAD_NAME_MAX) {
-        return put_text(m, size, err);
+        return put_string(m, size, err);
     }
     SFT_TRY(sft__pm_push_new(m, SFT__PK_BYTES, &n, err));
     n->u.at = sft__pk_tell(m->in);
@@ -220,31 +238,30 @@ sft_status sft__op_float(sft__machine *m, sft_error *err) {
 }
 
 static sft_status line_text(sft__machine *m, size_t (*decode)(char *, const char *, size_t),
-                            sft_error *err) {
-    const char *line;
+                            uint16_t known, sft_error *err) {
     sft__pk_node *n;
     size_t len;
-    char *copy;
+    char *room;
 
-    SFT_TRY(sft__pk_line(m->in, &line, &len, err));
-    SFT_TRY(sft__import_alloc(m->job, &copy, 2 * len + 5, 1, err));
-    len = decode(copy, line, len);
+    SFT_TRY(sft__pk_line_copy(m->in, m->job, &room, &len, err));
+    len = decode(room, room + len + SFT__PK_DECODE, len);
     if (len == SIZE_MAX) {
         return sft__pm_bad(m, err, "pickle-string", "a damaged string literal");
     }
-    copy[len] = '\0';
+    room[len] = '\0';
     SFT_TRY(sft__pm_push_new(m, SFT__PK_STR, &n, err));
-    n->u.text = copy;
-    n->count = (uint32_t)len;
+    n->u.text = room;
+    n->count = (uint32_t)len; /* a line has less than 2^31 */
+    n->known = known;
     return SFT_OK;
 }
 
 sft_status sft__op_string(sft__machine *m, sft_error *err) {
-    return line_text(m, sft__pk_repr, err);
+    return line_text(m, sft__pk_repr, SFT__PK_LATIN1, err);
 }
 
 sft_status sft__op_unicode(sft__machine *m, sft_error *err) {
-    return line_text(m, sft__pk_raw_unicode, err);
+    return line_text(m, sft__pk_raw_unicode, 0, err);
 }
 
 /* ---------------------------------------------------------------- containers */

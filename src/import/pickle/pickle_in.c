@@ -74,6 +74,59 @@ sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_erro
                               SFT__PK_WINDOW);
 }
 
+/* Where the line ends that begins at `at` and has no end in the first SFT__PK_WINDOW bytes. The window
+ * is used to look. */
+static sft_status line_end(sft__pk_in *in, uint64_t at, uint64_t *end, sft_error *err) {
+    uint64_t from = at;
+
+    *end = at;
+    while (from < in->end) {
+        const uint64_t left = in->end - from;
+        const size_t size = left < SFT__PK_WINDOW ? (size_t)left : SFT__PK_WINDOW;
+        SFT_TRY(sft_source_read(in->source, from, in->window, size, err));
+        in->base = from;
+        in->len = size;
+        in->pos = 0;
+        const uint8_t *stop = memchr(in->window, '\n', size);
+        if (stop != NULL) {
+            in->pos = (size_t)(stop - in->window) + 1;
+            *end = from + (uint64_t)(stop - in->window);
+            return SFT_OK;
+        }
+        from += size;
+    }
+    return ended(in, err);
+}
+
+sft_status sft__pk_line_copy(sft__pk_in *in, sft__import *job, char **room, size_t *len,
+                             sft_error *err) {
+    const uint64_t at = sft__pk_tell(in);
+    const char *line;
+    sft_error local;
+    uint64_t end = 0;
+
+    sft_status status = sft__pk_line(in, &line, len, &local);
+    if (status == SFT_OK) {
+        SFT_TRY(sft__import_alloc(job, room, 2 * *len + SFT__PK_DECODE, 1, err));
+        memcpy(*room + *len + SFT__PK_DECODE, line, *len);
+        return SFT_OK;
+    }
+    if (status != SFT_E_LIMIT) {
+        if (err != NULL) {
+            *err = local;
+        }
+        return status;
+    }
+    SFT_TRY(line_end(in, at, &end, err));
+    if (end - at > UINT32_MAX / 2 - SFT__PK_DECODE) {
+        return sft__fail_at(err, SFT_E_LIMIT, at, "pickle-line: a line of %llu bytes",
+                            (unsigned long long)(end - at));
+    }
+    *len = (size_t)(end - at);
+    SFT_TRY(sft__import_alloc(job, room, 2 * *len + SFT__PK_DECODE, 1, err));
+    return sft_source_read(in->source, at, *room + *len + SFT__PK_DECODE, *len, err);
+}
+
 sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text,
                         sft_error *err) {
     const uint8_t *p;

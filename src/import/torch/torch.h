@@ -41,6 +41,7 @@ typedef struct sft__view {
     bool conjugate;
     bool negative;
     bool swap; /* elements are big-endian */
+    bool made; /* its bytes are our own, and in no storage */
 } sft__view;
 
 /* A text node's state, which a text cannot have, is its number here + 1. */
@@ -50,8 +51,15 @@ typedef struct sft__decoded_text {
     uint32_t source;
 } sft__decoded_text;
 
-/* A node: its bytes are in a view of the catalog; it was looked at; it was told of; all below it was. */
-enum { SFT__TORCH_MET = 1, SFT__TORCH_SEEN = 2, SFT__TORCH_TOLD = 4, SFT__TORCH_PART = 8 };
+/* A node: its bytes are in a view of the catalog; it was looked at; it was told of; all below it was;
+ * what leads to it gives no name to what is below. */
+enum {
+    SFT__TORCH_MET = 1,
+    SFT__TORCH_SEEN = 2,
+    SFT__TORCH_TOLD = 4,
+    SFT__TORCH_PART = 8,
+    SFT__TORCH_NAMELESS = 16
+};
 
 typedef struct sft__torch {
     sft__import *job;
@@ -67,6 +75,7 @@ typedef struct sft__torch {
     size_t storage_room;
     sft__strmap keys;
     bool big_endian;
+    bool outside;                    /* what is evaluated is not taken: nothing is said of it */
     bool paddle;                     /* uint16 of numpy means bfloat16 */
     struct sft__decoded_text *texts; /* bytes that came as text, each once */
     size_t text_count;
@@ -88,6 +97,8 @@ static inline void sft__torch_mark(const sft__torch *t, uint32_t id, uint8_t mar
 /* torch_eval.c: is this node a tensor (a call that rebuilds one, a numpy array, a persistent id)?
  */
 bool sft__torch_is_tensor(const sft__torch *t, uint32_t id);
+/* Is it a storage by itself, in the place of a tensor? */
+bool sft__torch_is_storage(const sft__torch *t, uint32_t id);
 /* Marks the call that makes the tensor, and those that it is seen through. */
 void sft__torch_meet(const sft__torch *t, uint32_t id);
 /* What a leaf of the tree becomes: one view, or several with suffixes (quantised, sparse). */
@@ -134,12 +145,21 @@ sft_status sft__torch_masked(sft__torch *t, const sft__pk_node *call,
                              sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err);
 
 /* paddle.c: is it a state dict of Paddle? The parameters of it that lie in slices become tensors,
- * and the slices none; the bytes of an array that are text (low, high, first, source, data are
- * filled in). */
+ * and the slices none; the bytes of an array that are text or a call that makes them of it (low, high,
+ * first, source, data are filled in). */
 bool sft__paddle_is_dict(const sft__torch *t, uint32_t id);
 sft_status sft__paddle_slices(sft__torch *t, uint32_t dict, sft_error *err);
-sft_status sft__paddle_latin1(sft__torch *t, const sft__pk_node *call, sft__view *v,
-                              sft_error *err);
+sft_status sft__paddle_latin1(sft__torch *t, uint32_t id, sft__view *v, sft_error *err);
+
+/* torch_bytes.c. bytes(): how protocols 0 to 2 have none. */
+bool sft__torch_is_no_bytes(const sft__torch *t, const sft__pk_node *n);
+/* The bytes of a byte string of at most SFT__TORCH_BYTES_MAX, however the protocol has it, in scratch;
+ * *bytes NULL: it is none. */
+enum { SFT__TORCH_BYTES_MAX = 16 << 20 };
+sft_status sft__torch_bytes(const sft__torch *t, uint32_t id, uint8_t **bytes, size_t *size,
+                            sft_error *err);
+/* numpy's texts (np.str_) are texts to Python: from here on to us. */
+sft_status sft__torch_texts(sft__torch *t, sft_error *err);
 
 /* Numbers of a tuple or list, each an integer of 0 or more. */
 sft_status sft__torch_numbers(sft__torch *t, uint32_t id, const char *what, uint64_t **numbers,

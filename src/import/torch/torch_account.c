@@ -3,7 +3,8 @@
  * import/torch/torch_account.c - every tensor of a pickle arrives, or is named. Two walks over all
  * that nodes refer to (items, keys, arguments, attributes, what is called): the first finds what
  * holds a tensor; the second, when the tensors have been taken, finds those that nobody took: keys
- * of dicts, attributes of containers, parts of objects that cannot be kept. At last the nodes that
+ * of dicts, attributes of containers, parts of objects that cannot be kept; and places of those that
+ * were taken elsewhere, which would be names of them if anything named them. At last the nodes that
  * nothing refers to. Each node is looked at once. Read first: torch_walk.h.
  */
 #include "base/utf8.h"
@@ -236,26 +237,68 @@ static sft_status told(walk *w, uint32_t id, const char *subject, size_t len, co
     return sft__tree_outside(w, id, err); /* its bytes are used, all the same */
 }
 
+/* Does no name of the catalog lead through this edge? */
+static bool is_nameless(const walk *w, const step *s, const edge *e) {
+    const sft__pk_node *n = node(w, s->id);
+    const bool keep = (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0; /* any key is kept */
+
+    if (sft__torch_is_tensor(w->t, s->id) || n->type == SFT__PK_CALL) {
+        return false; /* a record's arguments and state follow its own name */
+    }
+    return e->how == STATE || (n->type == SFT__PK_DICT && e->how == ITEM && !e->key && !keep &&
+                               !is_name(node(w, s->key)));
+}
+
+/* Another place of what has been taken, which nothing names. */
+static sft_status tell_place(walk *w, sft_error *err) {
+    char subject[SUBJECT];
+    char reason[SUBJECT];
+    const size_t len = subject_of(w, subject);
+
+    SFT_TRY(sft__tree_visit(w, LEVELS, err));
+    return sft__import_opaque(w->t->job, subject, len, SFT_NO_OFFSET, err,
+                              "another place of what is taken elsewhere: %s", reason_of(w, reason));
+}
+
 /* What the last step led to. A tensor that was told of is all that it is made of; a part that was,
  * all that is in it. */
 static sft_status account(walk *w, uint8_t inherited, sft_error *err) {
     step *s = &w->stack[w->depth - 1];
     uint8_t *mark = &w->t->marks[s->id];
+    const bool nameless = inherited == SFT__TORCH_NAMELESS;
 
     *mark |= SFT__TORCH_SEEN;
     s->inherited = *mark & SFT__TORCH_PART ? SFT__TORCH_PART : inherited;
     const bool one = is_one(w, s->id);
     w->seen += one;
-    if (one && (*mark & (SFT__TORCH_MET | SFT__TORCH_TOLD)) == 0 && s->inherited == 0) {
+    if (one && (*mark & (SFT__TORCH_MET | SFT__TORCH_TOLD)) == 0 &&
+        (s->inherited == 0 || nameless)) {
         char subject[SUBJECT];
         char reason[SUBJECT];
         const size_t len = subject_of(w, subject);
         SFT_TRY(told(w, s->id, subject, len, reason_of(w, reason), err));
+    } else if (nameless && sft__torch_is_tensor(w->t, s->id)) {
+        SFT_TRY(tell_place(w, err));
+        w->stack[w->depth - 1].inherited = SFT__TORCH_TOLD;
     }
     s = &w->stack[w->depth - 1];
-    if (s->inherited == 0 && (*mark & SFT__TORCH_TOLD) != 0) {
+    if ((s->inherited == 0 || nameless) && (*mark & SFT__TORCH_TOLD) != 0) {
         s->inherited = SFT__TORCH_TOLD;
     }
+    return SFT_OK;
+}
+
+/* The edge of the last step, to a node that was looked at before. */
+static sft_status account_again(walk *w, const edge *e, uint8_t inherited, sft_error *err) {
+    const uint8_t mark = w->t->marks[e->to];
+
+    if (inherited != SFT__TORCH_NAMELESS || node(w, e->to)->extra == 0 ||
+        (mark & (SFT__TORCH_TOLD | SFT__TORCH_PART)) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(push(w, e->to, err));
+    SFT_TRY(tell_place(w, err));
+    w->depth--;
     return SFT_OK;
 }
 
@@ -271,12 +314,17 @@ static sft_status account_below(walk *w, uint32_t root, sft_error *err) {
         step *s = &w->stack[w->depth - 1];
         if (!next_edge(w, s, &e)) {
             w->depth--;
-        } else if ((w->t->marks[e.to] & SFT__TORCH_SEEN) == 0) {
+        } else {
             const uint8_t type = node(w, e.to)->type;
             const bool apart = type == SFT__PK_LIST || type == SFT__PK_DICT || type == SFT__PK_SET;
-            const uint8_t from = s->inherited;
-            SFT_TRY(push(w, e.to, err));
-            SFT_TRY(account(w, from == SFT__TORCH_TOLD && apart ? 0 : from, err));
+            uint8_t from = s->inherited == SFT__TORCH_TOLD && apart ? 0 : s->inherited;
+            from = from == 0 && is_nameless(w, s, &e) ? SFT__TORCH_NAMELESS : from;
+            if ((w->t->marks[e.to] & SFT__TORCH_SEEN) != 0) {
+                SFT_TRY(account_again(w, &e, from, err));
+            } else {
+                SFT_TRY(push(w, e.to, err));
+                SFT_TRY(account(w, from, err));
+            }
         }
     }
     return SFT_OK;
@@ -293,6 +341,15 @@ sft_status sft__tree_account(walk *w, uint32_t root, bool all, sft_error *err) {
         w->seen++;
         SFT_TRY(told(w, id, "", 0, why, err));
         SFT_TRY(account_below(w, id, err));
+    }
+    return SFT_OK;
+}
+
+sft_status sft__tree_rest(walk *w, sft_error *err) {
+    for (uint32_t id = w->t->p->count; id-- > 0;) { /* a tensor before the storage it is made of */
+        if (is_one(w, id) && (w->t->marks[id] & (SFT__TORCH_MET | SFT__TORCH_TOLD)) == 0) {
+            SFT_TRY(sft__tree_outside(w, id, err));
+        }
     }
     return SFT_OK;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "import/torch/torch_walk.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- the same bytes */
@@ -95,7 +96,7 @@ static uint64_t extent_union(leaf *const *sorted, size_t count) {
 
     for (size_t i = 0; i < count; i++) {
         const sft__view *v = &sorted[i]->view;
-        const uint64_t end = is_empty(v) ? v->first : extent_end(v);
+        const uint64_t end = is_empty(v) || v->made ? v->first : extent_end(v);
         if (v->source != source) {
             source = v->source;
             reach = 0;
@@ -156,13 +157,13 @@ static leaf *furthest(leaf *const *sorted, size_t first, size_t end, leaf *base)
 }
 
 /* Tensors whose bytes lie in another one become names of a part of it. sorted: by place. */
-static void find_parts(walk *w, leaf *const *sorted) {
+static void find_parts(leaf *const *sorted, size_t count) {
     leaf *base = NULL;
     size_t end;
 
-    for (size_t i = 0; i < w->leaf_count && keeps_sharing(w); i = end) {
+    for (size_t i = 0; i < count; i = end) {
         end = i + 1;
-        while (end < w->leaf_count && sorted[end]->view.source == sorted[i]->view.source &&
+        while (end < count && sorted[end]->view.source == sorted[i]->view.source &&
                sorted[end]->view.first == sorted[i]->view.first) {
             end++;
         }
@@ -173,7 +174,11 @@ static void find_parts(walk *w, leaf *const *sorted) {
             }
         }
     }
-    for (size_t i = 0; i < w->leaf_count; i++) { /* a base that a later one of its place covers */
+}
+
+/* A base may itself be shown by one that a later leaf of its place, or a storage, is. */
+static void settle_parts(walk *w, size_t count) {
+    for (size_t i = 0; i < count; i++) {
         leaf *l = &w->leaves[i];
         while (l->shown != UINT32_MAX && w->leaves[l->shown].shown != UINT32_MAX) {
             l->shown = w->leaves[l->shown].shown;
@@ -193,9 +198,98 @@ static uint64_t bytes_of(const sft__view *v) {
     return bytes;
 }
 
+/* ---------------------------------------------------------------- storages */
+
+#define STORAGE "sft.storage." /* docs/tree.md */
+
+/* A tensor of bytes that only other names show; room for it was made. */
+static sft_status add_storage(walk *w, const leaf *like, uint64_t end, unsigned number,
+                              sft_error *err) {
+    sft__import *job = w->t->job;
+    leaf *l = &w->leaves[w->leaf_count];
+    char *name;
+
+    SFT_TRY(sft__import_alloc(job, &name, 32, 1, err));
+    *l = (leaf){.name = name, .shown = UINT32_MAX, .view = like->view};
+    l->name_len = (uint32_t)snprintf(name, 32, STORAGE "%u", number);
+    l->order = l->kept = (uint32_t)w->leaf_count;
+    SFT_TRY(sft__import_alloc(job, &l->view.shape, 1, sizeof *l->view.shape, err));
+    SFT_TRY(sft__import_alloc(job, &l->view.strides, 1, sizeof *l->view.strides, err));
+    l->view.dtype = sft_dtype_get(SFT_U8);
+    l->view.swap = false;
+    l->view.rank = 1;
+    l->view.shape[0] = end - like->view.first;
+    l->view.strides[0] = 1;
+    w->leaf_count++;
+    return SFT_OK;
+}
+
+/* sorted[first, end) meet, and reach up to `reach`: they become names of parts of one storage, unless that
+ * would be larger than they are, because most of it is nobody's. */
+static sft_status share(walk *w, leaf **sorted, size_t first, size_t end, uint64_t reach,
+                        unsigned *number, sft_error *err) {
+    const leaf *low = NULL;
+    uint64_t bytes = 0;
+    size_t count = 0;
+
+    for (size_t i = first; i < end; i++) {
+        const leaf *l = sorted[i];
+        if (is_plain(l) && l->shown == UINT32_MAX) {
+            low = low == NULL ? l : low;
+            count++;
+            bytes = sft__add64(bytes, bytes_of(&l->view), &bytes) ? bytes : UINT64_MAX;
+        }
+    }
+    if (count < 2 || bytes < reach - low->view.first) {
+        return SFT_OK;
+    }
+    const size_t base = w->leaf_count;
+    SFT_TRY(add_storage(w, low, reach, *number, err));
+    count = 0;
+    for (size_t i = first; i < end; i++) {
+        leaf *l = sorted[i];
+        if (is_plain(l) && l->shown == UINT32_MAX && covers(&w->leaves[base], l)) {
+            l->shown = (uint32_t)base;
+            count++;
+        }
+    }
+    *number += count != 0;
+    w->leaf_count -= count == 0;
+    return SFT_OK;
+}
+
+/* Tensors that share bytes of which no tensor has all become names of parts of a storage. sorted: by
+ * place. What was shown of them already is shown of the storage then, too. */
+static sft_status find_storages(walk *w, leaf **sorted, size_t count, sft_error *err) {
+    unsigned number = 0;
+    uint64_t reach = 0;
+    size_t first = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const leaf *l = &w->leaves[i];
+        if (l->name_len >= sizeof STORAGE - 1 && memcmp(l->name, STORAGE, sizeof STORAGE - 1) == 0) {
+            return SFT_OK; /* the name is taken */
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        const leaf *l = sorted[i];
+        if (!is_plain(l) || l->shown != UINT32_MAX) {
+            continue;
+        }
+        const uint64_t end = extent_end(&l->view);
+        if (sorted[first]->view.source != l->view.source || l->view.first >= reach) {
+            SFT_TRY(share(w, sorted, first, i, reach, &number, err));
+            first = i;
+            reach = 0;
+        }
+        reach = end > reach ? end : reach;
+    }
+    return share(w, sorted, first, count, reach, &number, err);
+}
+
 /* Tensors that share bytes without being the same are tensors of their own in the catalog: these bytes lie
  * in an output more than once, and what was one storage is several. sorted: by place. */
-static void tell_overlaps(walk *w, leaf *const *sorted) {
+static void tell_overlaps(walk *w, leaf *const *sorted, size_t all) {
     const leaf *first = NULL;
     uint64_t more = 0;
     uint64_t reach = 0;
@@ -205,16 +299,17 @@ static void tell_overlaps(walk *w, leaf *const *sorted) {
     if (w->t->job->options.dedup == SFT_DEDUP_KEEP || w->t->job->scanning) {
         return; /* asked for, or nothing is made of them */
     }
-    for (size_t i = 0; i < w->leaf_count; i++) {
+    for (size_t i = 0; i < all; i++) {
         const leaf *l = sorted[i];
         const sft__view *v = &l->view;
-        if (l->outside || l->kept != l->order || is_empty(v) || l->shown != UINT32_MAX) {
+        const bool shown = l->shown != UINT32_MAX; /* of a storage: its bytes are there, too */
+        if (l->outside || l->kept != l->order || is_empty(v) || (shown && l->shown < all)) {
             continue;
         }
         const uint64_t end = extent_end(v);
         reach = v->source != source ? 0 : reach;
         source = v->source;
-        if (v->first < reach) {
+        if (v->first < reach && !shown) {
             const uint64_t shared = (end < reach ? end : reach) - v->first;
             const uint64_t bytes = bytes_of(v);
             first = first == NULL ? l : first;
@@ -226,7 +321,8 @@ static void tell_overlaps(walk *w, leaf *const *sorted) {
         reach = end > reach ? end : reach;
     }
     if (count != 0) {
-        sft__import_left(w->t->job, first->name, first->name_len, 0,
+        sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, first->name,
+                         first->name_len, "shared", SFT_NO_OFFSET,
                          "the storage that %llu %s with others: each becomes a tensor of its own, "
                          "with up to %llu bytes that are there already",
                          (unsigned long long)count, count == 1 ? "tensor shares" : "tensors share",
@@ -235,23 +331,32 @@ static void tell_overlaps(walk *w, leaf *const *sorted) {
 }
 
 sft_status sft__tree_merge(walk *w, sft_error *err) {
+    const size_t count = w->leaf_count;
     leaf **sorted;
     size_t first = 0;
 
-    SFT_TRY(sft__import_alloc(w->t->job, &sorted, w->leaf_count, sizeof *sorted, err));
-    for (size_t i = 0; i < w->leaf_count; i++) {
+    if (!sft__grow(w->t->job->allocator, &w->leaves, &w->leaf_room, count + count / 2 + 1,
+                   sizeof *w->leaves)) { /* so many storages there may be; leaves stay in their places */
+        return sft__fail_nomem(err, count * sizeof *w->leaves);
+    }
+    SFT_TRY(sft__import_alloc(w->t->job, &sorted, count, sizeof *sorted, err));
+    for (size_t i = 0; i < count; i++) {
         sorted[i] = &w->leaves[i];
     }
-    qsort(sorted, w->leaf_count, sizeof *sorted, by_place);
-    for (size_t i = 1; i <= w->leaf_count; i++) {
-        if (i == w->leaf_count || compare_places(&sorted[i]->view, &sorted[first]->view) != 0) {
+    qsort(sorted, count, sizeof *sorted, by_place);
+    for (size_t i = 1; i <= count; i++) {
+        if (i == count || compare_places(&sorted[i]->view, &sorted[first]->view) != 0) {
             SFT_TRY(merge_run(w, sorted, first, i, err));
             first = i;
         }
     }
-    const uint64_t used = extent_union(sorted, w->leaf_count);
-    find_parts(w, sorted);
-    tell_overlaps(w, sorted);
+    const uint64_t used = extent_union(sorted, count);
+    if (keeps_sharing(w)) {
+        find_parts(sorted, count);
+        SFT_TRY(find_storages(w, sorted, count, err));
+        settle_parts(w, count);
+    }
+    tell_overlaps(w, sorted, count);
     if (w->t->storage_bytes > used) {
         sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
     }

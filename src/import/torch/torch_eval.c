@@ -359,6 +359,13 @@ bool sft__torch_is_tensor(const sft__torch *t, uint32_t id) {
            (known != SFT__G_UNKNOWN && sft__torch_is_array(t, &call));
 }
 
+bool sft__torch_is_storage(const sft__torch *t, uint32_t id) {
+    const char *subclass = NULL;
+    sft__pk_node call;
+
+    return t->tensor == NULL && strip(t, id, &call, &subclass, 0) == SFT__G_STORAGE;
+}
+
 /* A storage by itself: one dimension. A tar's persistent id: whatever it says. */
 static sft_status eval_pid(sft__torch *t, const sft__pk_node *pid, sft__view *v, sft_error *err) {
     uint32_t index;
@@ -430,6 +437,7 @@ sft_status sft__torch_constant(sft__torch *t, const sft_dtype *dtype, const uint
     v->rank = scalar ? 0 : 1;
     v->dtype = dtype;
     v->high = size;
+    v->made = true;
     SFT_TRY(sft__import_alloc(t->job, &v->shape, 1, sizeof *v->shape, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, 1, sizeof *v->strides, err));
     v->shape[0] = count;
@@ -565,7 +573,7 @@ static sft_status left_out(sft__torch *t, const char *name, size_t name_len, sft
                            sft_error *err) {
     sft_error e;
 
-    if (status != SFT_E_UNSUPPORTED || err == NULL) {
+    if (status != SFT_E_UNSUPPORTED || err == NULL || t->outside) {
         return status;
     }
     e = *err;
@@ -579,7 +587,7 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
     const uint32_t known = strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
     *count = 0;
-    if (subclass != NULL) {
+    if (subclass != NULL && !t->outside) {
         sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, name_len, "torch-class",
                          SFT_NO_OFFSET,
                          "a tensor of the class %.200s, which is not known: its bytes are taken as "
@@ -588,7 +596,7 @@ sft_status sft__torch_eval(sft__torch *t, uint32_t id, const char *name, size_t 
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
         sft__torch_mark(t, id, SFT__TORCH_TOLD);
-        return sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
+        return t->outside ? SFT_OK : sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
                                   known == SFT__G_REBUILD_META
                                       ? "a tensor on the meta device has no data"
                                       : "a tensor of a class without any bytes");

@@ -15,7 +15,7 @@
 
 /* TEXT_PART: of the memory limit, 32 MiB by default. COST_REAL, COST_WORD: of shortest digits, and
  * of 8 bytes of a large integer, squared. */
-enum { DEPTH_MAX = 200, BYTES_MAX = 16 << 20, TEXT_PART = 6, COST_REAL = 12, COST_WORD = 8 };
+enum { DEPTH_MAX = 200, TEXT_PART = 6, COST_REAL = 12, COST_WORD = 8 };
 
 typedef struct frame {
     uint32_t id;
@@ -112,47 +112,12 @@ static void put_base64(sft__buf *b, const uint8_t *bytes, size_t size) {
     }
 }
 
-/* The bytes of a byte string, or of text that stands for one (protocol 2: each character a byte).
- */
-static sft_status bytes_of(keeping *k, const sft__pk_node *n, uint8_t **bytes, size_t *size,
-                           sft_error *err) {
-    sft__import *job = k->w->t->job;
-
-    *bytes = NULL;
-    *size = 0;
-    if (n->type == SFT__PK_CALL && n->known == SFT__G_ENCODE) {
-        n = node(k, sft__pk_item(k->p, n->b, 0));
-        if (n->type != SFT__PK_STR) {
-            return SFT_OK;
-        }
-        SFT_TRY(sft__import_alloc(job, bytes, n->count, 1, err));
-        for (uint32_t i = 0; i < n->count; i++) {
-            uint8_t c = (uint8_t)n->u.text[i];
-            if (c >= 0x80) { /* U+0080 to U+00FF: two bytes */
-                if ((c & 0xfe) != 0xc2 || i + 1 >= n->count) {
-                    *bytes = NULL;
-                    return SFT_OK;
-                }
-                c = (uint8_t)(c << 6 | ((uint8_t)n->u.text[++i] & 0x3f));
-            }
-            (*bytes)[(*size)++] = c;
-        }
-        return SFT_OK;
-    }
-    if (n->type != SFT__PK_BYTES || sft__pk_bytes(n) > BYTES_MAX) {
-        return SFT_OK;
-    }
-    *size = (size_t)sft__pk_bytes(n);
-    SFT_TRY(sft__import_alloc(job, bytes, *size, 1, err));
-    return *size == 0 ? SFT_OK : sft_source_read(k->p->source, n->u.at, *bytes, *size, err);
-}
-
-static sft_status put_bytes(keeping *k, const sft__pk_node *n, uint32_t len, sft_error *err) {
+static sft_status put_bytes(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
     sft__buf *b = &k->w->json;
     uint8_t *bytes;
     size_t size;
 
-    SFT_TRY(bytes_of(k, n, &bytes, &size, err));
+    SFT_TRY(sft__torch_bytes(k->w->t, id, &bytes, &size, err));
     if (bytes == NULL) {
         return left_out(k, len, err, "a byte string of this size or form");
     }
@@ -220,7 +185,7 @@ static sft_status put_numpy(keeping *k, const sft__pk_node *n, uint32_t len, sft
             s = &np_scalars[i];
         }
     }
-    SFT_TRY(bytes_of(k, node(k, sft__pk_item(k->p, n->b, 1)), &bytes, &size, err));
+    SFT_TRY(sft__torch_bytes(k->w->t, sft__pk_item(k->p, n->b, 1), &bytes, &size, err));
     if (s == NULL || bytes == NULL || size != s->bytes) {
         return left_out(k, len, err, "a NumPy scalar of this type");
     }
@@ -259,15 +224,16 @@ static sft_status put_text(keeping *k, const sft__pk_node *n, uint32_t len, sft_
     return SFT_OK;
 }
 
-static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sft_error *err) {
+static sft_status put_record(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
+    const sft__pk_node *n = node(k, id);
     const sft__pk_node *class = node(k, n->a);
     const char *name = class->type == SFT__PK_GLOBAL ? class->u.text : "something called";
     sft__buf *b = &k->w->json;
     double re;
     double im;
 
-    if (n->known == SFT__G_ENCODE) {
-        return put_bytes(k, n, len, err);
+    if (n->known == SFT__G_ENCODE || sft__torch_is_no_bytes(k->w->t, n)) {
+        return put_bytes(k, id, len, err);
     }
     SFT_TRY(sft__tree_visit(k->w, (uint64_t)2 * COST_REAL, err)); /* a complex number has two */
     if (n->known == SFT__G_NP_SCALAR) {
@@ -285,11 +251,6 @@ static sft_status put_record(keeping *k, const sft__pk_node *n, uint32_t len, sf
         sft__buf_text(b, ",");
         put_real(b, im);
         sft__buf_text(b, "]}");
-        return SFT_OK;
-    }
-    if ((strcmp(name, "builtins.bytes") == 0 || strcmp(name, "__builtin__.bytes") == 0) &&
-        node(k, n->b)->count == 0) {
-        sft__buf_text(b, "{\"$\":\"bytes\",\"v\":\"\"}");
         return SFT_OK;
     }
     return left_out(k, len, err, name);
@@ -343,7 +304,7 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
     case SFT__PK_STR:
         return put_text(k, n, len, err);
     case SFT__PK_BYTES:
-        return put_bytes(k, n, len, err);
+        return put_bytes(k, id, len, err);
     case SFT__PK_GLOBAL:
         if (n->known == SFT__G_DTYPE && n->count > 6 && memcmp(n->u.text, "torch.", 6) == 0) {
             sft__buf_text(b, "{\"$\":\"torch.dtype\",\"v\":");
@@ -353,7 +314,7 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
         }
         return left_out(k, len, err, n->u.text);
     default:
-        return put_record(k, n, len, err);
+        return put_record(k, id, len, err);
     }
 }
 
@@ -362,6 +323,11 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
     walk *w = k->w;
     const size_t first = w->leaf_count;
 
+    if (sft__torch_is_storage(w->t, id)) {
+        sft__torch_mark(w->t, id, SFT__TORCH_TOLD);
+        SFT_TRY(left_out(k, len, err, "a storage that is no tensor"));
+        return sft__tree_outside(w, id, err);
+    }
     if (k->depth == 0) { /* the file is a tensor */
         SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
         len = 6;
@@ -501,7 +467,8 @@ static sft_status put_key(keeping *k, uint32_t id, uint32_t len, sft_error *err)
     uint32_t item;
 
     if (n->type != SFT__PK_TUPLE) {
-        return is_container(n) || n->type == SFT__PK_CALL || n->type == SFT__PK_PID
+        const bool bytes = n->known == SFT__G_ENCODE || sft__torch_is_no_bytes(k->w->t, n);
+        return is_container(n) || (n->type == SFT__PK_CALL && !bytes) || n->type == SFT__PK_PID
                    ? sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
                                       "tree: a key of this type cannot be kept")
                    : put_scalar(k, id, len, err);

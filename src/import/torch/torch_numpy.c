@@ -66,13 +66,19 @@ static sft_status np_place(sft__torch *t, uint32_t shape, bool fortran, uint32_t
 
     SFT_TRY(sft__torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
-    if (bytes->type == SFT__PK_BYTES) {
+    const bool raw = bytes->type == SFT__PK_STR && bytes->known == SFT__PK_RAW;
+    if (bytes->type == SFT__PK_BYTES || raw || sft__torch_is_no_bytes(t, bytes)) {
         v->data = t->p->source;
         v->source = t->p->source_index;
-        v->low = v->first = bytes->u.at;
-        v->high = bytes->u.at + sft__pk_bytes(bytes); /* the machine skipped it inside the stream */
-    } else if (bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) {
-        SFT_TRY(sft__paddle_latin1(t, bytes, v, err)); /* how protocol 2 has bytes */
+        v->low = v->first = raw                             ? sft__pk_place(bytes)
+                            : bytes->type == SFT__PK_BYTES ? bytes->u.at
+                                                            : 0;
+        v->high = v->low + (raw                             ? bytes->count
+                            : bytes->type == SFT__PK_BYTES ? sft__pk_bytes(bytes)
+                                                            : 0); /* inside the stream */
+    } else if ((bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) ||
+               (bytes->type == SFT__PK_STR && bytes->known == SFT__PK_LATIN1)) {
+        SFT_TRY(sft__paddle_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
     } else {
         return sft__fail(
             err, SFT_E_UNSUPPORTED,

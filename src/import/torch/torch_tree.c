@@ -191,7 +191,9 @@ sft_status sft__tree_outside(walk *w, uint32_t id, sft_error *err) {
     sft__part parts[SFT__TORCH_PARTS];
     size_t count;
 
+    w->t->outside = true;
     const sft_status status = sft__torch_eval(w->t, id, "", 0, parts, &count, err);
+    w->t->outside = false;
     if (status != SFT_OK) {
         return status == SFT_E_NOMEM ? status : SFT_OK;
     }
@@ -325,73 +327,6 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
     return sft__tree_torchao(w, err);
 }
 
-/* ---------------------------------------------------------------- which part of the tree */
-
-/* The child that the longest prefix of *key names; *key moves behind it. */
-static uint32_t descend(walk *w, uint32_t id, const char **key) {
-    const sft__pk_node *n = node(w, id);
-    size_t best = 0;
-    uint32_t found = SFT__PK_NO;
-    const size_t left = strlen(*key);
-    step s = {.id = id, .it = sft__pk_begin(n)};
-    uint32_t k;
-    uint32_t child;
-
-    if (n->type == SFT__PK_CALL) {
-        return n->state;
-    }
-    if (n->type != SFT__PK_DICT && n->type != SFT__PK_LIST && n->type != SFT__PK_TUPLE) {
-        return SFT__PK_NO;
-    }
-    while (next_child(w, &s, &k, &child)) {
-        const sft__pk_node *kn = node(w, k);
-        char number[24];
-        const char *text = number;
-        size_t len = kn->count;
-        if (n->type == SFT__PK_DICT && kn->type == SFT__PK_STR) {
-            text = kn->u.text;
-        } else {
-            const long long v = n->type == SFT__PK_DICT && kn->type == SFT__PK_INT
-                                    ? (long long)kn->u.integer
-                                    : (long long)s.index - 1;
-            len = (size_t)snprintf(number, sizeof number, "%lld", v);
-        }
-        if (len >= best && len <= left && memcmp(*key, text, len) == 0 &&
-            ((*key)[len] == '\0' || (*key)[len] == '.')) {
-            best = len;
-            found = child;
-        }
-    }
-    if (found != SFT__PK_NO) {
-        *key += best + ((*key)[best] == '.');
-    }
-    return found;
-}
-
-static sft_status locate(walk *w, uint32_t root, uint32_t *found, sft_error *err) {
-    const char *key = w->t->job->options.key;
-
-    if (key == NULL && (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
-        key = ".";
-    }
-    if (key == NULL) {
-        return sft__tree_part(w, root, found, err);
-    }
-    *found = root;
-    if (strcmp(key, ".") == 0) {
-        return SFT_OK;
-    }
-    for (int depth = 0; *key != '\0' && depth < SFT__TREE_NAME_MAX; depth++) {
-        const uint32_t next = descend(w, *found, &key);
-        if (next == SFT__PK_NO) {
-            return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
-                             w->t->job->options.key);
-        }
-        *found = next;
-    }
-    return SFT_OK;
-}
-
 /* ---------------------------------------------------------------- the whole */
 
 /* Nothing is lost in silence. A part that was asked for is all that is asked. */
@@ -404,6 +339,9 @@ static sft_status complete(walk *w, uint32_t part, sft_error *err) {
         return SFT_OK; /* nothing is made of it */
     }
     SFT_TRY(sft__tree_account(w, all ? w->t->p->root : part, all, err));
+    if (!all) {
+        SFT_TRY(sft__tree_rest(w, err));
+    }
     for (size_t i = 0; i < w->leaf_count; i++) {
         taken += !w->leaves[i].outside;
     }
@@ -417,10 +355,11 @@ static sft_status tree(walk *w, sft_error *err) {
     const uint32_t root = w->t->p->root;
     uint32_t part;
 
+    SFT_TRY(sft__torch_texts(w->t, err));
     SFT_TRY(sft__import_alloc(w->t->job, &w->t->marks, w->t->p->count, 1, err));
     memset(w->t->marks, 0, w->t->p->count);
     SFT_TRY(sft__tree_holders(w, root, err));
-    SFT_TRY(locate(w, root, &part, err));
+    SFT_TRY(sft__tree_locate(w, root, &part, err));
     w->visits = 0;
     w->t->paddle = w->t->job->format == SFT_IMPORT_PICKLE && sft__paddle_is_dict(w->t, part);
     if ((w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {

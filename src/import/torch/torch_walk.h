@@ -98,6 +98,13 @@ sft_status sft__tree_holders(walk *w, uint32_t root, sft_error *err);
  * to, too. */
 sft_status sft__tree_account(walk *w, uint32_t root, bool all, sft_error *err);
 
+/* When a part was asked for and taken: the bytes of the others are used, too. */
+sft_status sft__tree_rest(walk *w, sft_error *err);
+
+/* torch_key.c: the part that was asked for, or the whole of it, or sft__tree_part. SFT_E_DUPLICATE: the
+ * key names two parts that hold tensors. */
+sft_status sft__tree_locate(walk *w, uint32_t root, uint32_t *found, sft_error *err);
+
 /* torch_parts.c: the part of the tree that is the model, or all of it; what stays outside is told. */
 sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err);
 

@@ -177,21 +177,23 @@ static sft_status take_parts(sft__conversion *c, const sft_import_item *kept, li
     return SFT_OK;
 }
 
-/* Bytes that only other names show stay behind if none of these shows them any more. */
-static bool is_bare(const sft__conversion *c, const sft_import_item *item,
-                    const linked *parts, size_t count) {
+/* Bytes that only other names show? They have no name of their own that anybody could ask for. */
+static bool is_bare(const sft_tensor *t, const linked *links, size_t count) {
     const size_t n = sizeof storage - 1;
+
+    return count != 0 && links[count - 1].part && t->name_len > n &&
+           memcmp(t->name, storage, n) == 0; /* parts come last */
+}
+
+/* They go on as they are if one of the names still shows them. */
+static bool is_shown(const sft__conversion *c, const linked *parts, size_t count) {
     bool shown = false;
-    bool apart = false; /* they become tensors */
 
     for (size_t i = 0; i < count; i++) {
-        const bool same =
-            !c->no_parts && parts[i].item.dtype->id == parts[i].shows->dtype->id;
-        shown = shown || (parts[i].item.take != 0 && same);
-        apart = apart || (parts[i].item.take != 0 && !same);
+        shown = shown || (!c->no_parts && parts[i].item.take != 0 &&
+                          parts[i].item.dtype->id == parts[i].shows->dtype->id);
     }
-    return apart && !shown && item->tensor->name_len > n &&
-           memcmp(item->tensor->name, storage, n) == 0;
+    return shown;
 }
 
 static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, const sft_tensor *t,
@@ -199,7 +201,11 @@ static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, co
     sft_import_item kept;
     size_t whole = 0;
 
-    SFT_TRY(ask(c, catalog, t, t->name, t->name_len, &kept, err));
+    const bool bare = is_bare(t, links, count);
+    kept = (sft_import_item){catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
+    if (!bare) {
+        SFT_TRY(ask(c, catalog, t, t->name, t->name_len, &kept, err));
+    }
     for (size_t i = 0; i < count; i++) {
         linked *l = &links[i];
         whole += !l->part;
@@ -209,7 +215,7 @@ static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, co
             l->item.take = 0; /* it is the tensor's */
         }
     }
-    if (kept.take == 0 || is_bare(c, &kept, links + whole, count - whole)) {
+    if (kept.take == 0 || (bare && !is_shown(c, links + whole, count - whole))) {
         c->not_taken++;
         return take_parts(c, NULL, links + whole, count - whole, err);
     }

@@ -390,7 +390,12 @@ static sft_status reopen(sft__export *job, sft_catalog **out, sft_error *err) {
     SFT_INIT(&io);
     io.allocator = job->options.allocator;
     io.flags = SFT_IMPORT_ALLOW_OPAQUE;
-    SFT_TRY(sft_import_open(out, job->path, &io, NULL, err));
+    sft_status read = sft_import_open(out, job->path, &io, NULL, err);
+    if (read == SFT_E_DUPLICATE) { /* of a tree whose paths meet */
+        io.flags |= SFT_IMPORT_KEEP_TREE;
+        read = sft_import_open(out, job->path, &io, NULL, err);
+    }
+    SFT_TRY(read);
     sft_catalog_close(*out);
     *out = NULL;
     SFT_INIT(&o);
