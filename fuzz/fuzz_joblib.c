@@ -5,7 +5,7 @@
  * seeds are dumps, plain and compressed by joblib.
  */
 #include "import_check.h"
-#include <stdbool.h>
+#include "reader_check.h"
 
 enum { BLOCK_MOST = 65535, BLOCK_HEAD = 5 };
 
@@ -42,7 +42,7 @@ static void check_packed(const uint8_t *data, size_t size, bool gzip) {
     memcpy(all, gzip ? gzip_head : zlib_head, head);
     const size_t len = head + stored(all + head, data, size) + tail;
     CHECK(len <= room);
-    check_file(all, len);
+    check_reader(NULL, hash_of(data, size), all, len);
     free(all);
 }
 
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size != 0 && (data[0] == 'Z' || data[0] == 'G')) {
         check_packed(data + 1, size - 1, data[0] == 'G');
     } else {
-        check_file(data, size);
+        check_reader(NULL, hash_of(data, size), data, size);
     }
     return 0;
 }
