@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""python_rows.py --python PYTHON [--rows 200] [--times 5] [--again 30] [--seed 1] [--out FILE] [--folder DIR]
+"""python_rows.py --python PYTHON [--rows 200 | --narrow] [--times 5] [--again 30] [--seed 1] [--out FILE] [--folder DIR]
 
 What programs do with `safetensors`, timed on it and on the drop-in: random rows of operation, framework, type, shape,
 count, slice, backend, disk or memory, first or later. Every timing is taken in a process of its own, ours and the
@@ -9,7 +9,8 @@ gives it, ours (build/python-env/bin/python).
 
 A row's ratio is the reference's median time over ours: below 1 ours is slower. Its spread is the larger of the two
 interquartile ranges over the median. A row whose ratio plus spread is below 0.95 is timed again, --again times; if it
-still is, it counts as lost and the exit status is 1.
+still is, it counts as lost and the exit status is 1. --narrow: not random rows but the first columns of tensors of 32 MiB with
+rows of 256 B to 16 KiB, once with a new handle each time and once through one that stays open (held).
 """
 from __future__ import annotations
 
@@ -46,13 +47,22 @@ def row(rng: random.Random, memory: bool) -> dict:
     }
 
 
+def narrow() -> list[dict]:
+    """Columns of each width, from the file's pages in memory."""
+    common = {"dtype": "U8", "count": 1, "first": False, "memory": False, "backend": "mmap"}
+    return [{**common, "operation": operation, "framework": framework, "shape": [(32 << 20) // width, width], "part": part}
+            for operation in ("columns", "columns held") for framework in ("numpy", "torch")
+            for width, parts in ((16384, (16, 64, 512, 1024)), (4096, (16, 512)), (1024, (4, 16, 64)), (256, (16,)))
+            for part in parts if framework == "numpy" or width == 16384]
+
+
 def label(r: dict) -> str:
     size = r["count"] * r["shape"][0] * r["shape"][1] * TYPES[r["dtype"]]
     text = f"{r['operation']} {r['framework']} {r['count']} x {r['dtype']} {r['shape']} ({size / 1048576:.2f} MiB)"
     text += f" {'memory' if r['memory'] else 'disk'} {'first' if r['first'] else 'later'}"
     if r["operation"] in ("rows", "columns", "get_tensor", "iterate", "open"):
         text += f" {r['backend']}"
-    return text + (f" {r['part']} of each" if r["operation"] in ("rows", "columns") else "")
+    return text + (f" {r['part']} of each" if r["operation"] in ("rows", "columns", "columns held") else "")
 
 
 # ---------------------------------------------------------------- in the process that is timed
@@ -109,6 +119,10 @@ def operation(r: dict, path: str, folder: str):
     if kind.startswith("load_file"):
         backend = "pread" if kind.endswith("pread") else "mmap"
         return lambda i: touch(module.load_file(path, backend=backend).values())
+
+    if kind == "columns held":
+        held = safetensors.safe_open(path, framework, backend=r["backend"])
+        return lambda i: touch(held.get_slice(n)[:, :r["part"]] for n in held.keys())
 
     def opened(i):
         with safetensors.safe_open(path, framework, backend=r["backend"]) as f:
@@ -173,8 +187,9 @@ def summary(ours: list, theirs: list) -> dict:
 def run(given: argparse.Namespace, places: dict) -> list[dict]:
     rng = random.Random(given.seed)
     out = []
-    for number in range(given.rows):
-        r = row(rng, places[True] is not None)
+    fixed = narrow() if given.narrow else None
+    for number in range(len(fixed) if fixed else given.rows):
+        r = fixed[number] if fixed else row(rng, places[True] is not None)
         folder = places[r["memory"]]
         path = f"{folder}/row.safetensors"
         subprocess.run([given.python, os.path.abspath(__file__), "--made", json.dumps(r), path], check=True)
@@ -192,6 +207,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--narrow", action="store_true")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--again", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

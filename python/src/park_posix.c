@@ -91,7 +91,7 @@ static size_t copy_mapped(const parked *p, uint64_t offset, void *dst, size_t si
 int core_gather(const core_runs *runs, void *dst, size_t size)
 {
 #if defined(__linux__)
-    enum { BATCH = 512 };
+    enum { BATCH = 256 }; /* of at most 1,024 (UIO_MAXIOV): so many stay in the nearest cache */
     uint64_t at[CORE_MAX_RANK] = {0};
     int64_t offset = (int64_t)runs->offset;
     size_t done = 0;
@@ -100,6 +100,7 @@ int core_gather(const core_runs *runs, void *dst, size_t size)
         struct iovec from[BATCH], to = {(char *)dst + done, 0};
         unsigned long n = 0;
         for (; n < BATCH && done + to.iov_len < size; n++) {
+            __builtin_prefetch(runs->base + offset); /* never a fault; the system takes them one after the other */
             from[n].iov_base = (void *)(uintptr_t)(runs->base + offset);
             from[n].iov_len = (size_t)runs->size;
             to.iov_len += (size_t)runs->size;
@@ -112,7 +113,9 @@ int core_gather(const core_runs *runs, void *dst, size_t size)
                 at[d] = 0;
             }
         }
-        const ssize_t got = process_vm_readv(getpid(), &to, 1, from, n, 0);
+        /* Written to ourselves, not read from: the other side, here `dst`, is looked up and held page by page, which
+         * for scattered runs is five times the work. This side's are copied as user memory is. */
+        const ssize_t got = process_vm_writev(getpid(), from, n, &to, 1, 0);
         if (got < 0 && errno != EFAULT) {
             return 0;
         }

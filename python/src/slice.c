@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define APART 512 /* runs as many bytes from each other are copied one by one; twice as many from WIDE on */
+#define WIDE 64   /* bytes, for which the system's copying starts more slowly */
 #define UNWATCHED ((uint64_t)256 << 10) /* reads of files below this are not asked whether to stop */
 
 typedef struct slice_object {
@@ -333,15 +335,17 @@ static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs)
     }
 }
 
-/* Short runs out of the mapping, which a system call each would cost too much. 0: they are to be read. */
+/* Short runs out of the mapping, which a system call each would cost too much. Those that lie near each other are sooner
+ * read with what is between them. 0: they are to be read. */
 static int gather(slice_object *s, result *r, core_memory *memory)
 {
+    const int64_t apart = r->runs.rank != 0 ? r->runs.stride[0] : 0, least = r->runs.size < WIDE ? APART : 2 * APART;
     const void *data;
     size_t size;
     int done;
 
-    if (s->owned || s->file->bytes != NULL || r->runs.size < 16 || r->runs.size > ((uint64_t)64 << 10) ||
-        r->nbytes < 2 * r->runs.size || r->nbytes > ((uint64_t)256 << 20) ||
+    if (s->owned || s->file->bytes != NULL || r->runs.size == 0 || r->runs.size > ((uint64_t)64 << 10) ||
+        (apart < least && apart > -least) || r->nbytes < 2 * r->runs.size || r->nbytes > ((uint64_t)256 << 20) ||
         sft_tensor_borrow(s->file->catalog, s->tensor, &data, &size, NULL) != SFT_OK) {
         return 0;
     }

@@ -141,7 +141,7 @@ def test_slices_of_a_file_that_is_cut_short_meanwhile_are_errors_and_no_signal(t
         for i in range(1500):
             c, w, r, n = (int(rng.integers(x)) for x in (200, 56, 2000, 2000))
             index = [(slice(None), slice(c, c + 5 + w)), (slice(r, r + n + 2), slice(c, c + 4)), (slice(r, None, 3), slice(None, 40)),
-                     (slice(r, None, -1 - n % 3), slice(c, c + 8)), (slice(None), slice(None, None, 2))][i % 5]
+                     (slice(r, None, -1 - n % 3), slice(c, c + 8)), (slice(None), slice(None, None, 2)), (slice(None), slice(c, c + 1))][i % 6]
             try:
                 got = s[index] # rows side by side would be lent, not copied
             except SafetensorError:
@@ -180,6 +180,23 @@ def test_slices_out_of_a_mapping_are_what_numpy_says(path):
         assert np.array_equal(np.asarray(s[index]), whole[index])
     for index in ((slice(None), slice(3, 9)), (slice(5, 4000, 7), slice(0, 64)), (slice(None), 7)):
         assert np.array_equal(np.asarray(s[index]), whole[index])
+
+
+@pytest.mark.parametrize("framework", ["np", "pt"])
+@pytest.mark.parametrize("width", [300, 511, 512, 1023, 1024, 5000])
+def test_narrow_slices_of_any_distance_are_what_numpy_says(tmp_path, framework, width):
+    """Runs near each other are read with what is between them, those further apart copied one by one, 256 a time."""
+    whole = np.random.default_rng(width).integers(0, 256, (3, 259, width), dtype="u1")
+    sn.save_file({"a": whole}, tmp_path / "t")
+    s = safe_open(tmp_path / "t", framework).get_slice("a")
+    for part in (1, 2, 7, 8, 63, 64, 65, width // 2, width - 1):
+        for first in (0, 1, width - part):
+            columns = slice(first, first + part)
+            for index in ((slice(None), slice(None), columns), (slice(None), slice(1, None, 2), columns), (1, slice(None), columns),
+                          (slice(None), 258, columns), (slice(None, None, 2), slice(256, 259), columns)):
+                assert np.array_equal(np.asarray(s[index]), whole[index]), (index, part)
+        index = (slice(None, None, -1), slice(None, None, -3), slice(None, part)) # torch has no negative steps
+        assert framework == "pt" or np.array_equal(np.asarray(s[index]), whole[index])
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
