@@ -90,14 +90,25 @@ class Place:
             "ls": ["ls", self.folder],
             "show": ["show", self.folder],
             "check": ["check", self.folder],
+            "show NAME": ["show", self.folder, "emb"],
+            "check --digests": ["check", "--digests", self.folder],
+            "get": ["get", self.folder, "emb[0:1]", "-o", self.out("row.npy")],
+            "mem": ["mem", self.folder],
+            "meta": ["meta", self.folder],
             "hash": ["hash", "--content", self.folder],
+            "hash --whole": ["hash", "--whole", self.folder],
+            "hash --tensors": ["hash", "--tensors", self.folder],
             "verify --replicas": ["verify", "--replicas", self.folder],
             "verify --same": ["verify", "--same", self.folder, self.folder],
             "diff": ["diff", self.folder, self.folder],
             "cp": ["cp", self.folder, self.out("cp.safetensors")],
+            "cp --select": ["cp", "--select", "emb", self.folder, self.out("one.safetensors")],
+            "cp --plan": ["cp", "--plan", self.folder, self.out("plan.safetensors")],
+            "convert": ["convert", self.folder, "-o", self.out("model.pt")],
             "join": ["join", "--no-sync", self.folder, "-o", self.out("join.safetensors")],
             "join --unified": ["join", "--no-sync", "--unified", self.folder, "-o", self.out("unified")],
             "split": ["split", "--no-sync", self.folder, "-o", self.out("split")],
+            "split --max-shard-size": ["split", "--no-sync", "--max-shard-size", "100", self.folder, "-o", self.out("many")],
             "reshard": ["reshard", "--no-sync", self.folder, "--target-layout", target, "-o", self.out("reshard")],
             "slice": ["slice", "--no-sync", self.folder, "--layout", target, "-k", "1", "-o", self.out("slice.safetensors")],
             "dedupe": ["dedupe", "--no-sync", self.folder, "-o", self.out("dedupe")],
@@ -134,7 +145,8 @@ def row(case, command, r, verdict):
 def whole_of(place, command):
     """What the command wrote, as one model; None: it writes none."""
     written = {"cp": "cp.safetensors", "join": "join.safetensors", "join --unified": "unified", "split": "split",
-               "reshard": "reshard", "dedupe": "dedupe", "expand": "expand"}.get(command)
+               "split --max-shard-size": "many", "convert": "model.pt", "reshard": "reshard", "dedupe": "dedupe",
+               "expand": "expand"}.get(command)
     if written is None:
         return None
     path = os.path.join(place.base, written)
