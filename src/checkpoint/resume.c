@@ -164,6 +164,28 @@ static sft_status collect_flat(sft_resume *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- a folder for each step */
 
+/* What holds a part of a model is no step of its training: mp_rank_01, Shard-2, tp_1. `end`: of the
+ * word before the number and its separator. */
+static bool is_part(const char *name, size_t end) {
+    static const char *const words[] = {"rank",  "shard",  "part",    "stage",  "layer", "node",
+                                        "host",  "worker", "process", "device", "gpu",   "tp",
+                                        "pp",    "dp",     "mp",      "ep",     "cp",    "fsdp"};
+    size_t begin = end;
+    while (begin > 0 && ((name[begin - 1] | 32) >= 'a' && (name[begin - 1] | 32) <= 'z')) {
+        begin--;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t n = 0;
+        while (n < end - begin && (name[begin + n] | 32) == words[i][n]) {
+            n++;
+        }
+        if (n == end - begin && words[i][n] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool numbered(const char *name, uint64_t *number) {
     const size_t len = strlen(name);
     size_t at = len;
@@ -171,7 +193,8 @@ static bool numbered(const char *name, uint64_t *number) {
     while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {
         at--;
     }
-    if (at == len || len - at > 18 || at == 0 || (name[at - 1] != '-' && name[at - 1] != '_')) {
+    if (at == len || len - at > 18 || at == 0 || (name[at - 1] != '-' && name[at - 1] != '_') ||
+        is_part(name, at - 1)) {
         return false;
     }
     for (size_t i = at; i < len; i++) {

@@ -50,8 +50,17 @@ static size_t take_digits(const char *text, size_t len, uint64_t *value) {
 bool sft__space_rank_of(const char *name, size_t len, uint64_t *rank) {
     static const char prefix[] = "rank_";
     const size_t n = sizeof prefix - 1;
-    return len > n && memcmp(name, prefix, n) == 0 &&
-           take_digits(name + n, len - n, rank) == len - n;
+    size_t at = n;
+    if (len <= n || memcmp(name, prefix, n) != 0) {
+        return false;
+    }
+    while (at < len && name[at] >= '0' && name[at] <= '9') {
+        at++;
+    }
+    if (take_digits(name + n, len - n, rank) != len - n) {
+        *rank = SFT__RANK_BEYOND;
+    }
+    return at == len;
 }
 
 bool sft__space_step_of(const char *name, size_t len, uint64_t *epoch, uint64_t *step) {

@@ -90,6 +90,8 @@ sft_status sft__space_are_steps(sft_checkpoint *c, const char *folder, bool *ste
 
 /* A rank's folder and the file chosen in it; or a folder of steps, with SFT__NO_RANK. */
 #define SFT__NO_RANK UINT64_MAX
+/* Of a folder whose number has more than 18 digits: a rank, but of no layout. */
+#define SFT__RANK_BEYOND UINT64_C(1000000000000000000)
 typedef struct sft__rank_folder {
     uint64_t rank;
     const char *folder;

@@ -145,8 +145,10 @@ sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_err
 
     *exists = false;
     if (stat(path, &s) != 0) {
-        return errno == ENOENT ? SFT_OK
-                               : sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
+        /* A name that is longer than names can be is nobody's: what would lie beside a file has one. */
+        return errno == ENOENT || errno == ENAMETOOLONG
+                   ? SFT_OK
+                   : sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
     }
     stat_convert(&s, st);
     *exists = true;

@@ -137,7 +137,9 @@ sft_status sft__path_stat(const char *path, bool *exists, sft__stat *st, sft_err
     const int32_t cause = last_error();
     sft__wide_reset(&wide, NULL);
     if (h == INVALID_HANDLE_VALUE) {
-        return cause == ERROR_FILE_NOT_FOUND || cause == ERROR_PATH_NOT_FOUND
+        /* A name that is longer than names can be is nobody's: what would lie beside a file has one. */
+        return cause == ERROR_FILE_NOT_FOUND || cause == ERROR_PATH_NOT_FOUND ||
+                       cause == ERROR_FILENAME_EXCED_RANGE
                    ? SFT_OK
                    : sft__fail_sys(err, SFT_E_IO, cause, "cannot look at %s", path);
     }

@@ -412,6 +412,8 @@ def extra_ranks(base):
     _, ranks, strategies = job()
     place = Place(base, ranks + [ranks[0]], strategies)
     fails("a rank too many", place, ["rank 8", "8 ranks"])
+    os.rename(os.path.join(place.folder, "rank_8"), os.path.join(place.folder, "rank_18446744073709551616"))
+    fails("a rank beyond all numbers", place, ["rank 1000000000000000000", "8 ranks"])
     place = Place(os.path.join(base, "stage"), ranks, strategies)
     r = run("ls", place.folder, "--layout", os.path.join(base, "stage", "strategy", "s1.json"))
     row("the strategy of the second stage alone", "ls", r, "")

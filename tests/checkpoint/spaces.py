@@ -494,6 +494,15 @@ def resume(base):
             put(os.path.join(trainer, "checkpoint-%d" % step, "trainer_state.json"), {"global_step": step})
     r = run("resume-point", trainer)
     check("Trainer", r.stdout == "checkpoint-1000\n" and "checkpoint-1500" in r.stderr, r.stdout + r.stderr)
+    parts = os.path.join(base, "parts")
+    for name in ("mp_rank_00", "mp_rank_01", "Shard-2", "tp_1", "RANK_7"):
+        save(os.path.join(parts, name, "model.safetensors"), truth)
+    r = run("resume-point", parts)
+    check("parts of a model are no steps", r.returncode == 1 and r.stdout == "", r.stdout + r.stderr)
+    save(os.path.join(parts, "step_3", "model.safetensors"), truth)
+    save(os.path.join(parts, "chapter-4", "model.safetensors"), truth)
+    r = run("resume-point", parts)
+    check("but steps beside them are", r.stdout == "chapter-4\n", r.stdout + r.stderr)
     check("no steps at all", run("resume-point", os.path.join(root, "strategy")).returncode == 1)
 
 

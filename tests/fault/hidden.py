@@ -143,6 +143,24 @@ def sidecars(tool, base):
     check(scene.run(tool, "verify", os.path.join(d, "cut.safetensors")).returncode == 1, "digests of whole tensors go with parts:", cut.stderr)
 
 
+def long_names(tool, base):
+    """A name of 255 bytes leaves no room for what would lie beside the file: there is none, then."""
+    d = os.path.join(base, "long")
+    tensors = scene.model(6, 100)
+    other = os.path.join(d, "other.safetensors")
+    scene.put(other, scene.weights(tensors))
+    for length in (238, 242, 243, 255):
+        path = os.path.join(d, "x" * (length - 12) + ".safetensors")
+        scene.put(path, scene.weights(tensors))
+        for args, status in ((("check", "--digests", path), 0), (("verify", path), 1), (("cp", path, os.path.join(d, "copy.safetensors")), 0),
+                             (("meta", path, "--set", "k=v"), 0), (("meta", path, "--set", "k=" + "v" * 9000), 0),
+                             (("cp", "-f", other, path), 0), (("verify", "--record", "crc32c", path), 0), (("verify", path), 0)):
+            p = scene.run(tool, *args)
+            check(p.returncode == status and "too long" not in p.stderr and "do not fit" not in p.stderr, length, args[:2], p.returncode, p.stderr)
+        os.unlink(os.path.join(d, "copy.safetensors"))
+        check(scene.read_weights(path) == tensors, length, "other tensors")
+
+
 def plan(d):
     path = os.path.join(d, "plan.json")
     scene.put(path, '{"t*": "colwise"}')
@@ -158,6 +176,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sft-hidden-") as base:
         killed = kills(tool, base, args.kills)
         sidecars(tool, base)
+        long_names(tool, base)
     print("%d kills, %d checks, %d faults" % (killed, CHECKS, len(FAULTS)))
     return 1 if FAULTS else 0
 
