@@ -60,6 +60,13 @@ sft_status sft__recorded_put(const sft__recorded_file *f, const char *name, size
         return SFT_OK; /* left out of the catalog, or taken from another file */
     }
     sft__recorded *r = &f->list[sft_catalog_index_of(f->catalog, t)];
+    if ((r->have & kind) != 0 &&
+        (kind == SFT_DIGEST_CRC32C ? r->crc != crc : memcmp(r->sha, sha, sizeof sha) != 0)) {
+        return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, name, name_len,
+                                "the digest in the metadata of %s and the one beside it contradict "
+                                "each other",
+                                f->info->path);
+    }
     r->have |= kind;
     if (kind == SFT_DIGEST_CRC32C) {
         r->crc = crc;
@@ -95,7 +102,8 @@ static sft_status recorded_value(const sft__recorded_file *f, const struct recor
     return SFT_OK;
 }
 
-/* Metadata first; the sidecar only where the metadata has nothing. */
+/* In the metadata, and in the sidecar: a record that the file brings along is no answer to one that
+ * was made to watch over it. */
 static sft_status recorded_of_file(const sft__recorded_file *f, bool *found, sft_error *err) {
     bool here = false;
 
@@ -108,7 +116,8 @@ static sft_status recorded_of_file(const sft__recorded_file *f, bool *found, sft
             here = true;
         }
     }
-    if (!here) {
+    *found = *found || here;
+    if (!here || (f->want & SFT__RECORDED_INSIDE) == 0) {
         SFT_TRY(sft__recorded_sidecar(f, &here, err));
     }
     *found = *found || here;

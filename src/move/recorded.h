@@ -15,9 +15,12 @@ typedef struct sft__recorded {
     uint8_t sha[32];
 } sft__recorded;
 
+/* In `want`: the sidecar of a file only if its metadata has nothing. */
+#define SFT__RECORDED_INSIDE 0x80000000u
+
 /* list: one zeroed entry per tensor of the catalog, in file order. want: SFT_DIGEST_*. found: some
  * file has digests of these kinds. SFT_E_STALE: digests of other tensors, or not in the form they
- * are written in. */
+ * are written in. SFT_E_MISMATCH: those in the file and those beside it differ. */
 sft_status sft__recorded_load(const sft_catalog *catalog, uint32_t want,
                               const sft_allocator *allocator, sft__recorded *list, bool *found,
                               sft_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/writer_carry.c - digests that inputs record, on their way into an output: they go with the bytes that
- * they were made of, under the names that these have now, or not at all. For every copy and conversion;
- * the form is that of <sft/digest.h>. Read first: writer.h, recorded.h.
+ * move/writer_carry.c - digests that inputs record, on their way into an output: they go with the
+ * bytes that they were made of, under the names that these have now, or not at all. For every copy
+ * and conversion; the form is that of <sft/digest.h>. Read first: writer.h, recorded.h.
  */
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -74,7 +74,8 @@ static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *
     in->kinds = inside ? in->kinds : SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256; /* beside, perhaps */
     const sft_status status =
         in->list != NULL
-            ? sft__recorded_load(catalog, in->kinds, c->allocator, in->list, &found, err)
+            ? sft__recorded_load(catalog, in->kinds | (inside ? SFT__RECORDED_INSIDE : 0),
+                                 c->allocator, in->list, &found, err)
             : sft__fail_nomem(err, bytes);
     if (!inside && status == SFT_OK) {
         in->kinds = 0;
@@ -175,8 +176,7 @@ static sft_status carry(carrying *c, uint32_t *lost, sft_error *err) {
         return SFT_OK;
     }
     const sft__entry **sorted = sft__alloc_array(c->allocator, count, sizeof *sorted);
-    sft_status status =
-        sorted != NULL ? SFT_OK : sft__fail_nomem(err, count * sizeof *sorted);
+    sft_status status = sorted != NULL ? SFT_OK : sft__fail_nomem(err, count * sizeof *sorted);
     for (size_t k = 0; k < KINDS && status == SFT_OK; k++) {
         bool done = false;
         if ((have & kinds[k].id) != 0) {

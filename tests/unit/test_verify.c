@@ -254,7 +254,7 @@ static void sidecars_by_hand(void **state) {
     sft_error err;
     sft_catalog *catalog;
     char text[1024];
-    write_by_hand("x"); /* a value that nobody reads: sidecars count only without the keys */
+    write_by_hand("x"); /* digests of nothing: no sidecar could make up for them */
     assert_int_equal(verify(0, NULL, NULL, &err), SFT_E_STALE);
     const uint64_t shape = 4;
     size_t size;
@@ -310,6 +310,42 @@ static void sidecars_by_hand(void **state) {
     assert_int_equal(sft_catalog_verify(catalog, NULL, NULL, &err), SFT_E_NOT_FOUND);
     sft_catalog_close(catalog);
     free(file);
+    (void)remove(tmp_path("safetensors.digests.json"));
+}
+
+/* A record in the file is no answer to the one beside it: both are compared. */
+static void both_records_count(void **state) {
+    (void)state;
+    sft_error err;
+    sft_verify_result r;
+    char text[4096] = {0};
+    save(SFT_DIGEST_SHA256, SFT_WRITE_DIGESTS_SIDECAR, SFT_ORDER_REFERENCE);
+    FILE *f = fopen(tmp_path("safetensors.digests.json"), "rb");
+    assert_non_null(f);
+    const size_t len = fread(text, 1, sizeof text - 64, f);
+    assert_int_equal(fclose(f), 0);
+    save(SFT_DIGEST_CRC32C, 0, SFT_ORDER_REFERENCE);
+    char *size = strstr(text, "\"size\"");
+    assert_non_null(size);
+    size += strcspn(size, "0123456789");
+    f = fopen(tmp_path("safetensors"), "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    char number[32];
+    const int digits = snprintf(number, sizeof number, "%ld", ftell(f));
+    assert_int_equal(fclose(f), 0);
+    const size_t old = strspn(size, "0123456789");
+    memmove(size + digits, size + old, len - (size_t)(size - text) - old + 1);
+    memcpy(size, number, (size_t)digits);
+    put_sidecar(text);
+    ok(verify(0, NULL, &r, &err), &err);
+    char *sha = strstr(text, "\"sha256\"");
+    assert_non_null(sha);
+    sha = strchr(sha + 8, '"') + 1;
+    *sha = *sha == '0' ? '1' : '0';
+    put_sidecar(text);
+    assert_int_equal(verify(0, NULL, &r, &err), SFT_E_MISMATCH);
+    assert_non_null(strstr(err.message, "SHA-256"));
     (void)remove(tmp_path("safetensors.digests.json"));
 }
 
@@ -573,6 +609,7 @@ int main(void) {
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(records_by_hand),
         cmocka_unit_test(sidecars_by_hand),
+        cmocka_unit_test(both_records_count),
         cmocka_unit_test(a_sidecar_is_of_the_file_that_is_there),
         cmocka_unit_test(unreadable_tensors_are_reported),
         cmocka_unit_test(content_hash_is_of_the_content),
