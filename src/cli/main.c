@@ -123,6 +123,7 @@ int cli_main(int argc, char **argv, const cli_team *team) {
     c.program = team != NULL ? "safetensors-mpi" : "safetensors";
     c.team = team;
     c.out.mute = team != NULL && team->group->rank > 0;
+    cli_url_conceal(&c, argc, argv);
     run(&c, argc, argv);
     report_output(&c);
     if (cli_sys_interrupted()) {

@@ -369,7 +369,6 @@ bool cli_parse(cli *c, int argc, char **argv) {
     bool only_operands = false;
     size_t letters = 0;
 
-    cli_url_conceal(c, argc, argv);
     for (int i = 0; i < argc; i++) { /* each value comes from a letter or a word */
         letters += strlen(argv[i]) + 1;
     }

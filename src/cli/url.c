@@ -48,21 +48,24 @@ static char *url_in(char *word) {
     } else if (word[0] == '-' && word[1] != '\0') {
         at = word + 2;
     }
-    size_t scheme = 0;
-    while ((at[scheme] >= 'a' && at[scheme] <= 'z') || (at[scheme] >= 'A' && at[scheme] <= 'Z') ||
-           (at[scheme] >= '0' && at[scheme] <= '9')) {
-        scheme++;
-    }
-    return scheme > 0 && strncmp(at + scheme, "://", 3) == 0 ? at : NULL;
+    at += strspn(at, " \t");
+    const size_t scheme =
+        strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    const bool known =
+        begins(at, "http:") || begins(at, "https:"); /* with a slash too few, perhaps */
+    return scheme > 0 && (known || strncmp(at + scheme, "://", 3) == 0) ? at : NULL;
 }
 
-/* How much of "user:password@" stands at the beginning of what follows "://". */
+/* How much of "user:password@" stands at the beginning of what follows "://". In hf://REPO@REVISION
+ * there is none, but who writes a login before the first slash means one. */
 static size_t login_length(const char *url, const char *rest) {
     const size_t authority = strcspn(rest, "/?#");
     size_t n = 0;
+    bool colon = false;
 
-    for (size_t i = 0; i < authority && !begins(url, "hf://"); i++) {
-        n = rest[i] == '@' ? i + 1 : n;
+    for (size_t i = 0; i < authority; i++) {
+        colon = colon || rest[i] == ':';
+        n = rest[i] == '@' && (colon || !begins(url, "hf://")) ? i + 1 : n;
     }
     return n;
 }
@@ -78,9 +81,12 @@ static const cli_secret *secret_of(const cli *c, const char *shown) {
 
 static void conceal(cli *c, char **word) {
     char *url = url_in(*word);
-    char *rest = url != NULL ? strstr(url, "://") + 3 : NULL;
+    char *rest = url != NULL ? strchr(url, ':') + 1 : NULL;
+    rest += rest != NULL ? strspn(rest, "/") : 0;
     const size_t login = rest != NULL ? login_length(url, rest) : 0;
-    const size_t query = rest != NULL ? strcspn(rest + login, "?") : 0;
+    /* a fragment goes to no server, but may hold what was meant as a query; in names of hf and s3 #
+     * is a letter */
+    const size_t query = rest != NULL ? strcspn(rest + login, begins(url, "http") ? "?#" : "?") : 0;
 
     if (rest == NULL || (login == 0 && rest[login + query] == '\0')) {
         return;
@@ -99,7 +105,7 @@ static void conceal(cli *c, char **word) {
     s->next = c->secrets;
     c->secrets = s;
     memset(rest, '*', login > 0 ? login - 1 : 0);
-    if (rest[login + query] == '?') {
+    if (rest[login + query] != '\0') {
         memset(rest + login + query + 1, '*', strlen(rest + login + query + 1));
     }
     *word = s->shown;

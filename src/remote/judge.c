@@ -333,8 +333,9 @@ void sft__exchange_broken(sft__exchange *x, int code, const char *text) {
     char line[200];
     const bool tls = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
                      code == CURLE_SSL_CONNECT_ERROR;
-    (void)snprintf(line, sizeof line, "%s%.150s", tls ? "TLS: " : "",
-                   x->reason[0] != '\0' ? x->reason : text);
+    const bool told =
+        x->reason[0] != '\0' && strchr(x->reason, '@') == NULL; /* a proxy's login, perhaps */
+    (void)snprintf(line, sizeof line, "%s%.150s", tls ? "TLS: " : "", told ? x->reason : text);
     note(x, SFT_E_HTTP, 0, line);
 }
 

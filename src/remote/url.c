@@ -126,15 +126,19 @@ bool sft__url_loopback(const sft__url *u) {
            (u->host_len == 5 && memcmp(u->host, "[::1]", 5) == 0) || is_127(u->host, u->host_len);
 }
 
-/* How much stands before the host, "://" included; skip: of "user:password@" behind that. */
+/* How much stands before the host, "://" included; skip: of "user:password@" behind that. In
+ * hf://REPO@REVISION there is none, but who writes a login before the first slash means one. */
 static size_t before_host(const char *url, size_t *skip) {
-    const char *host = starts_with(url, "http") ? strstr(url, "://") : NULL;
+    const bool hub = starts_with(url, "hf://");
+    const char *host = hub || starts_with(url, "http") ? strstr(url, "://") : NULL;
     const size_t scheme = host != NULL ? (size_t)(host - url) + 3 : 0;
     const size_t authority = host != NULL ? strcspn(url + scheme, "/?#") : 0;
 
+    bool colon = !hub;
     *skip = 0;
     for (size_t i = 0; i < authority; i++) {
-        *skip = url[scheme + i] == '@' ? i + 1 : *skip;
+        colon = colon || url[scheme + i] == ':';
+        *skip = url[scheme + i] == '@' && colon ? i + 1 : *skip;
     }
     return scheme;
 }

@@ -74,7 +74,16 @@ def planted(base: str) -> list[str]:
         base.replace("//", "//user:plantedPW@") + "/ok/" + FILE,
         "s3://bucket/key" + query,
         "hf://org/repo@" + "v?token=plantedSIG",
+        "hf://user:plantedPW@org/repo",
+        base + "/ok/" + FILE + "#X-Amz-Signature=plantedSIG",
     ]
+
+
+def mistyped(base: str) -> list[str]:
+    """What a hand makes of a URL; no command opens it, none prints what it hides."""
+    host = base.partition("//")[2]
+    return [" " + base + "/x?sig=plantedSIG", "git+" + base.replace("//", "//user:plantedPW@"), "http:user:plantedPW@" + host,
+            "http:/" + host + "/x?sig=plantedSIG", "https:///" + host + "/x?sig=plantedSIG"]
 
 
 def secrets(t: harness.Tests) -> None:
@@ -103,6 +112,8 @@ def secrets(t: harness.Tests) -> None:
             runs.append([command, option + "=" + url, *plain(command, len(runs))])
             runs.append([command, option + "=" + planted(base)[4], *plain(command, len(runs))])
         runs.append([command, "--no-such=" + url, *plain(command, len(runs))])
+        runs += [[command, *operands(command, u, len(runs))[0]] for u in mistyped(base)]
+    runs += [[u] for u in planted(base) + mistyped(base)] + [["lss", u] for u in planted(base)]  # the command forgotten, or mistyped
     named = 0
     for i, run in enumerate(runs):
         got = subprocess.run([t.args.tool, *run], cwd=work, env={**t.env, **(proxied if i % 199 == 0 else env)}, capture_output=True,
@@ -111,6 +122,10 @@ def secrets(t: harness.Tests) -> None:
         named += base in said
         t.check("secrets: %s" % " ".join(run[:2]), not any(p in said for p in PLANTED), (run, said[:600]))
         t.check("exit status: %s" % " ".join(run[:2]), got.returncode in (0, 1, 2, 3), (run, got.returncode, said[:600]))
+    for proxy in ("ftp://user:plantedPW@127.0.0.1:1", "http://user:plantedPW@[::bad", "http://user:plantedPW@no.such.host.invalid:1"):
+        got = subprocess.run([t.args.tool, "ls", base + "/ok/" + FILE], cwd=work, env={**t.env, **env, "http_proxy": proxy, "no_proxy": ""},
+                             capture_output=True, text=True, errors="replace", timeout=300, check=False, stdin=subprocess.DEVNULL)
+        t.check("a proxy's password", got.returncode == 3 and "plantedPW" not in got.stdout + got.stderr, (proxy, got.stderr[:600]))
     for folder, folders, files in os.walk(work):
         for file in files + folders:
             t.check("name of a file", not any(p in file for p in PLANTED), os.path.join(folder, file))
