@@ -145,6 +145,53 @@ def keras_cases():
 # ---------------------------------------------------------------- JSON
 
 
+def target_cases():
+    """What loaders import by a configuration's word, in JSON and YAML; and what they may."""
+    own = ["torch.nn.Linear", "torch.nn.modules.activation.Tanh", "torch.optim.AdamW", "torch.nn.functional.relu", "ldm.models.diffusion.ddpm.LatentDiffusion",
+           "sgm.modules.GeneralConditioner", "nemo.collections.asr.models.EncDecCTCModel", "pyannote.audio.pipelines.SpeakerDiarization",
+           "torchtune.models.llama3.llama3_8b", "transformers.LlamaConfig", "torch.ops.aten.linear.default", "math.floor", "_operator.add"]
+    foreign = [("evil.mod.Klass", U), ("evil.run", U), ("torch.hub.load", D), ("torch.nn.modules.os.system", D), ("torch.ops.load_library", D),
+               ("subprocess.Popen", D), ("torch.nn.Linear.__init__", D), ("torch.nn.evil.run", U), ("_operator.methodcaller", D), ("os.system", D)]
+    for key in ("_target_", "class_path", "_component_", "target", "class", "cls", "activation_fn", "activation_function", "entry_point"):
+        for value, verdict in [*foreign, *((name, H) for name in own)]:
+            case("a.json", js({"model": {key: value, "params": {}}}), verdict, None if verdict == H else "config-target")
+            case("a.yaml", f"model:\n  {key}: {value}\n  params: {{}}\n", verdict, None if verdict == H else "config-target")
+    for value, verdict in foreign[:1] + foreign[5:6]:
+        for text in ("{'target': '%s'}", "target:\n  %s\n", "target: >-\n  %s\n", "target: &a %s\n", "? target\n: %s\n", 'target: "%s"', "a: {target: %s}",
+                     "target: !!str %s\n", "pipeline:\n  name: %s\n", "- match: x\n  replace:\n    class: %s\n", "plugins:\n  - %s\n", "target:\r\n  %s\r\n",
+                     "a: &x %s\ntarget: *x\n"):
+            case("b.yaml", text % value, verdict, "config-target")
+        case("b.yaml", 'target: "%s"\n' % value.replace("e", "\\x65", 1), verdict, "config-target")
+        case("b.jsonl", '{"a": 1}\nno JSON\n{"target": "%s"}\n' % value, verdict, "config-target")
+        case("router_config.json", js({"types": {"a": value.lower()}, "structure": {}}), verdict, "config-target")
+        case("b.json", js({"plugins": [value]}), verdict, "config-target")
+        case("b.json", js({"name": value, "x": 1}), verdict, "config-target")
+    for text in ('{"_target_": ["os", "system"]}', '{"custom_imports": {"imports": ["evil"]}}', '{"loader_module": "evil"}', '{"user_dir": "evil"}',
+                 '{"json://{\\"py/object\\":\\"os.system\\"}": 1}', '{"py/set": []}', '{"lc": 1, "type": "constructor", "id": ["evil", "X"]}'):
+        case("c.json", text, U, None)
+    for text in ("custom_imports:\n  imports: [evil]\n", "loader_module: evil\n", "py/set: []\n", "trust_remote_code: yes\n", "{trust_remote_code: 1}\n"):
+        case("c.yaml", text, U, None)
+    case("c.yaml", "py/object: os.system\n", D, "config-target")
+    case("c.json", js({"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}), D, "remote-code")
+    case("c.json", js({"lc": 5, "id": [1, 2], "types": ["a"]}), H)
+    case("c.json", js({"loader_module": "mlflow.sklearn", "user_dir": None, "_target_": None, "class": "dog", "plugin": "x"}), H)
+    case("c.yaml", "loader_module: mlflow.pytorch\nuser_dir: null\ntrust_remote_code: false\nclass: dog\nplugins: []\nname: a.b\n", H)
+    case("c.jsonl", '{"a": 1}\n{"b": [1, 2], "text": "os.system is a function"}\n\n"x"\n', H)
+    for value in (1, "true", [1], "yes"):
+        case("trust.json", js({"trust_remote_code": value}), U, "remote-code")
+    for value in (False, None, 0, "false", "no"):
+        case("trust.json", js({"trust_remote_code": value}), H)
+    case("modular_model_index.json", js({"_class_name": "X", "unet": ["diffusers", "X", {"repo": "e/x", "type_hint": ["evil", "X"]}]}), U, "remote-code")
+    case("modular_model_index.json", js({"_class_name": "X", "unet": ["diffusers", "X", {"repo": "e/x", "type_hint": ["diffusers", "X"]}]}), H)
+    case("kernel.json", js({"kernel_config": {"kernel_mapping": {"RMSNorm": {"cuda": "evil/repo:X"}}}}), U, "remote-code")
+    prompt = {"_type": "prompt", "template_format": "jinja2", "input_variables": []}
+    case("prompt.json", js({**prompt, "template": "{{ x.__class__.__mro__ }}"}), D, "template")
+    case("prompt.json", js({**prompt, "template": "{{ x['a' ~ 'b'] }}"}), U, "template")
+    case("prompt.json", js({**prompt, "template": "{{ question }}"}), H, "template")
+    case("other.json", js({"custom": "{{ self.__init__.__globals__ }}"}), D, "template")
+    case("other.json", js({"custom": "the words __globals__ and {question}"}), H)
+
+
 def json_cases():
     pickle = b"cos\nsystem\n(S'id'\ntR."
     case("plain.json", b'{"a": [1, 2.5, true, null, "x"], "b": {"c": -0.0}}\n', H, None, True)
@@ -170,10 +217,11 @@ def json_cases():
         case("%s.json" % key, js({"model": {key: "subprocess.Popen", "params": {"args": "id"}}}), D, "config-target")
         case("%s.yaml" % key, "model:\n  %s: os.system\n  params:\n    command: id\n" % key, D, "config-target")
         case("%s-quoted.yml" % key, "model: {'%s': \"os.system\"}\n" % key, D, "config-target")
-    case("component.yaml", "model:\n  _component_: torchtune.models.llama3\n", U, "config-target")
-    case("targets.json", js({"target": "cpu", "targets": ["q_proj"], "target_modules": "model.layers", "x": {"target": "a.b.c"}}), H)
+    case("component.yaml", "model:\n  _component_: torchtune.evil\n", U, "config-target")
+    case("targets.json", js({"target": "cpu", "targets": ["q_proj"], "target_modules": "model.layers", "x": {"target": "test.json"}}), H)
     case("program.json", js({"nodes": [{"target": "torch.ops.aten.linear.default"}]}), H)
-    case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: model.diffusion_model\n", H)
+    case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: test.csv\nurl: example.com\nv: 1.2.3\n", H)
+    target_cases()
     wrapper = {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "x", "module": "gAQu"},
                "registered_name": None}
     case("wrapper.json", js(wrapper), D, "keras-torch")
@@ -422,7 +470,7 @@ def text_cases():
     case("config.yaml", "a: !new:my.Class\n", U, "yaml-tag")
     case("config.yaml", "%TAG ! tag:yaml.org,2002:python/\n---\na: !name:os.system\n", D, "yaml-tag")
     case("config.yaml", "m:\n  _target_: os.system\n", D, "config-target")
-    case("config.yaml", "m:\n  _target_: nemo.collections.asr.X\n", U, "config-target")
+    case("config.yaml", "m:\n  _target_: my.collections.asr.X\n", U, "config-target")
     for text in ('"_target_": os.system\n_args_: [id]\n', "{'_target_': os.system}\n", "? _target_\n: os.system\n", "a: &k _target_\n*k : os.system\n",
                  '"_tar\\x67et_": os.system\n', '"_tar\\u0067et_" : os.system\n', "{_target_: os.system}", "_target_ : os.system\n",
                  "a: {b: [{\"_target_\":os.system}]}\n", "? |-\n  _target_\n: os.system\n", "x: &x {_target_: os.system}\ny:\n  <<: *x\n",

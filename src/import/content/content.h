@@ -20,7 +20,8 @@ enum {
     SFT__CONTENT_FOUND = 4096,           /* findings of one part: more are a trick */
     SFT__CONTENT_TEMPLATES = 1024,
     SFT__CONTENT_NODES = 1 << 19, /* of a graph */
-    SFT__CONTENT_SVG = 4 << 20    /* bytes */
+    SFT__CONTENT_YAML = 24 << 20,
+    SFT__CONTENT_SVG = 4 << 20 /* bytes */
 };
 
 /* What the rules for one part share. */
@@ -61,8 +62,17 @@ bool sft__content_runs(const char *name, const char **sentence);
 /* A name of a text that no loader executes: README.md, vocab.txt, LICENSE ... */
 bool sft__content_is_prose(const char *name);
 
-/* Keys of configurations whose values loaders import and call; ends with NULL. yaml.c */
+/* The verdict for a value of a configuration that a loader may import and call; the keys decide,
+ * and the value's form. key: "" if it is not known. in_list: the value is one of several. targets.c
+ */
+uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
+                             bool in_list, const char **sentence);
+/* Keys whose value is such, whatever form it has; ends with NULL. */
 extern const char *const sft__content_targets[];
+/* A template that reaches into the interpreter, whichever program renders it. */
+bool sft__content_breaks_out(const char *text, size_t len);
+/* Does a key ask for code beside the model (trust_remote_code), and the value not deny it? */
+bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len);
 
 /* A path that leads out of the directory that it is in. */
 bool sft__content_leads_away(const char *path);

@@ -30,7 +30,11 @@ typedef struct level {
     bool templates; /* lies in a chat_template */
     bool has_config;
     bool code;
+    bool jinja;     /* template_format: jinja2 */
+    bool langchain; /* "lc": 1 */
     sft__json_str key;
+    sft__json_str template;
+    sft__json_str id;              /* the first text of a list of that name */
     sft__json_str fields[F_COUNT]; /* raw NULL: not there */
 } level;
 
@@ -39,6 +43,7 @@ typedef struct walking {
     sft__json j;
     const char *text;
     unsigned depth;
+    bool lines;       /* a value on each line */
     bool keras;       /* an object of Keras was met */
     const char *word; /* a suspicious text, if it turns out to be Keras's */
     const char *own;  /* a loss, metric or activation that Keras does not have, likewise */
@@ -84,21 +89,6 @@ static uint32_t dotted(const sft__json_str *s) {
     char room[FIELD_MOST];
     const char *text = field(room, s);
     return sft__content_dotted(text, strlen(text));
-}
-
-/* Does a loader import and call the value of such a key? "target" is an everyday word: only names
- * count that no configuration has for another reason, and none of PyTorch's, which are the
- * operators of exported programs. */
-static bool is_target(const sft__json_str *key, const sft__json_str *s) {
-    char room[FIELD_MOST];
-
-    for (size_t i = 0; sft__content_targets[i] != NULL; i++) {
-        if (is(key, sft__content_targets[i])) {
-            return true;
-        }
-    }
-    return is(key, "target") && strncmp(field(room, s), "torch.", 6) != 0 &&
-           dotted(s) == SFT_SCAN_DANGEROUS;
 }
 
 /* ---------------------------------------------------------------- the end of an object */
@@ -151,6 +141,21 @@ static void foreign_module(walking *w, const sft__json_str *s, const char *const
     find(w, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "remote-code", s, sentence);
 }
 
+/* A template, decoded. */
+static void take_template(walking *w, const sft__json_str *s, const sft__json_str *key) {
+    static const sft__json_str none = {"chat_template", 13, false};
+    const sft__json_str *name = key->raw != NULL ? key : &none;
+
+    w->room.len = 0;
+    if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + SFT__JSON_SLACK)) {
+        find(w, SFT_SCAN_UNKNOWN, "template", name, "a template too long to be looked through");
+        return;
+    }
+    const size_t n = sft__json_decode(w->room.data, s);
+    memset(w->room.data + n, 0, SFT__JSON_SLACK);
+    (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
+}
+
 static void end_object(walking *w, const level *l) {
     if (l->fields[F_CLASS].raw != NULL &&
         (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
@@ -170,6 +175,13 @@ static void end_object(walking *w, const level *l) {
             "transformers", "diffusers",   "peft", "sentence_transformers",
             "timm",         "torchvision", NULL};
         foreign_module(w, &l->fields[F_LIBRARY], own, "a module that peft would import");
+    }
+    if (l->langchain && l->id.raw != NULL) {
+        static const char *const own[] = {NULL};
+        foreign_module(w, &l->id, own, "what langchain would import and make");
+    }
+    if (l->jinja && l->template.raw != NULL) {
+        take_template(w, &l->template, &l->key);
     }
 }
 
@@ -223,28 +235,22 @@ static void end_list(walking *w, const level *l) {
                                       "z_image",
                                       NULL};
 
-    if (w->depth == 2 && l->fields[F_MODULE].raw != NULL &&
-        strcmp(sft__content_base(w->c->name), "model_index.json") == 0) {
+    level *above = &w->levels[w->depth - 1];
+    const bool hint = w->depth > 1 && above->object && is(&above->key, "type_hint");
+
+    if (l->fields[F_MODULE].raw == NULL) {
+        return;
+    }
+    if (hint ||
+        (w->depth == 2 && sft__content_ends(sft__content_base(w->c->name), "model_index.json"))) {
         foreign_module(w, &l->fields[F_MODULE], own, "a module that diffusers would import");
+    }
+    if (w->depth > 1 && above->object && is(&above->key, "id")) {
+        above->id = l->fields[F_MODULE];
     }
 }
 
 /* ---------------------------------------------------------------- texts */
-
-/* A template, decoded. */
-static void take_template(walking *w, const sft__json_str *s, const sft__json_str *key) {
-    static const sft__json_str none = {"chat_template", 13, false};
-    const sft__json_str *name = key->raw != NULL ? key : &none;
-
-    w->room.len = 0;
-    if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + SFT__JSON_SLACK)) {
-        find(w, SFT_SCAN_UNKNOWN, "template", name, "a template too long to be looked through");
-        return;
-    }
-    const size_t n = sft__json_decode(w->room.data, s);
-    memset(w->room.data + n, 0, SFT__JSON_SLACK);
-    (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
-}
 
 static bool is_function_of(const level *l) {
     return l->object &&
@@ -286,6 +292,14 @@ static void any_text(walking *w, const sft__json_str *s) {
     } else {
         text = s->raw;
     }
+    if (len > 7 && memcmp(text, "json://", 7) == 0) {
+        find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a key, as jsonpickle reads it");
+    }
+    if (!w->levels[w->depth].templates && !is(&w->levels[w->depth].key, "chat_template") &&
+        sft__content_breaks_out(text, len)) {
+        find(w, SFT_SCAN_DANGEROUS, "template", &w->levels[w->depth].key,
+             "a template that reaches into the interpreter");
+    }
     sft__scan_string(w->c->job, w->c->state->part, text, len, false);
 }
 
@@ -300,6 +314,32 @@ static bool is_attention(const level *l) {
 static bool is_kernel(const level *l, const level *above, const sft__json_str *s) {
     return (is_attention(l) || (above != NULL && is_attention(above))) &&
            (s->escaped || memchr(s->raw, '/', s->len) != NULL);
+}
+
+/* What its key, or that of the list it is in, or its own form says that a loader would import. */
+static void check_target(walking *w, const level *l, const level *above, const sft__json_str *s) {
+    static const sft__json_str none = {"", 0, false};
+    static const sft__json_str any = {"target", 6, false};
+    const sft__json_str *over = above != NULL && above->object ? &above->key : &none;
+    const bool router = l->object && is(over, "types"); /* {"types": {"KEY": "package.Class"}} */
+    const sft__json_str *key = router ? &any : l->object ? &l->key : over;
+    const char *sentence;
+    char of[FIELD_MOST];
+    char room[FIELD_MOST];
+
+    if (s->len >= FIELD_MOST / 2 || key->len >= FIELD_MOST / 2) {
+        return;
+    }
+    const char *name = field(of, key);
+    const char *text = field(room, s);
+    const uint32_t verdict =
+        sft__content_target(name, strlen(name), text, strlen(text), !l->object, &sentence);
+    if (verdict != SFT_SCAN_HARMLESS) {
+        find(w, verdict, "config-target", s, sentence);
+    }
+    if (l->object && sft__content_trusts(name, strlen(name), text, strlen(text))) {
+        find(w, SFT_SCAN_UNKNOWN, "remote-code", key, "asks for code beside the model to be run");
+    }
 }
 
 /* A text value, its key in the level it stands in. */
@@ -335,9 +375,11 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (l->object && in_config && is(&l->key, "function_type") && !is(s, "function")) {
         above->code = true;
     }
-    if (l->object && is_target(&l->key, s)) {
-        find(w, dotted(s), "config-target", s,
-             "what hydra, Lightning, torchtune or latent diffusion would import and call");
+    check_target(w, l, above, s);
+    if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
+        l->jinja = true;
+    } else if (l->object && is(&l->key, "template")) {
+        l->template = *s;
     }
     if (l->object && (is(&l->key, "py/object") || is(&l->key, "py/type") ||
                       is(&l->key, "py/function") || is(&l->key, "py/repr"))) {
@@ -348,6 +390,7 @@ static void on_text(walking *w, const sft__json_str *s) {
 
 static void on_key(walking *w, const sft__json_str *s) {
     level *l = &w->levels[w->depth];
+    char room[FIELD_MOST];
 
     l->key = *s;
     any_text(w, s);
@@ -360,8 +403,15 @@ static void on_key(walking *w, const sft__json_str *s) {
     } else if (is(s, "auto_map") || is(s, "custom_pipelines") || is(s, "custom_pipeline")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
              "names Python code beside the model, which trust_remote_code runs");
+    } else if (is(s, "kernel_mapping")) {
+        find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
+             "kernels of repositories, which transformers would fetch and load");
+    } else if (is(s, "lc")) {
+        l->langchain = true;
     } else if (is(s, "py/reduce") || is(s, "py/ref_reduce")) {
         find(w, SFT_SCAN_DANGEROUS, "config-target", s, "jsonpickle would make a call of it");
+    } else if (s->len > 3 && field(room, s) != NULL && strncmp(room, "py/", 3) == 0) {
+        find(w, SFT_SCAN_UNKNOWN, "config-target", s, "an object that jsonpickle would make");
     } else if (is(s, "config")) {
         l->has_config = true;
     }
@@ -369,11 +419,27 @@ static void on_key(walking *w, const sft__json_str *s) {
 
 /* ---------------------------------------------------------------- the walk */
 
+static bool is_listed(const sft__json_str *s, const char *const *words) {
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (is(s, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void push(walking *w, bool object) {
     const level *above = &w->levels[w->depth];
     const bool templates = above->templates || (above->object && is(&above->key, "chat_template"));
     level *upper = w->depth > 1 ? &w->levels[w->depth - 1] : NULL;
 
+    if (above->object && is(&above->key, "trust_remote_code")) {
+        find(w, SFT_SCAN_UNKNOWN, "remote-code", &above->key,
+             "asks for code beside the model to be run");
+    }
+    if (above->object && is_listed(&above->key, sft__content_targets)) {
+        find(w, SFT_SCAN_UNKNOWN, "config-target", &above->key, "what a loader would import");
+    }
     if (!object && above->object && is(&above->key, "function") && upper != NULL && upper->object &&
         is(&upper->key, "config")) {
         upper->code = true; /* [bytes of code, defaults, closure] */
@@ -406,11 +472,12 @@ static const char *scalar(walking *w, const char *p) {
     }
     const char *q = python_number(p);
     if (q == NULL) {
-        if (is(&w->levels[w->depth].key, "trust_remote_code") && *p == 't') {
+        q = sft__json_value(&w->j, p, w->depth);
+        if (q != NULL && is(&w->levels[w->depth].key, "trust_remote_code") && *p != 'f' &&
+            *p != 'n' && !(q - p == 1 && *p == '0')) {
             find(w, SFT_SCAN_UNKNOWN, "remote-code", &w->levels[w->depth].key,
                  "asks for code beside the model to be run");
         }
-        q = sft__json_value(&w->j, p, w->depth);
     }
     return q;
 }
@@ -474,9 +541,35 @@ static const char *step(walking *w, const char *p, bool *done) {
     return w->levels[w->depth].object ? read_key(w, p) : p;
 }
 
+/* Values one behind the other, a line each. A line that is none is passed over. */
+static bool walk_lines(walking *w) {
+    const char *p = w->text;
+
+    while (p < w->j.end && !sft__content_is_tired(w->c)) {
+        const char *line = p;
+        bool done = false;
+        w->depth = 0;
+        memset(&w->levels[0], 0, sizeof w->levels[0]);
+        p = sft__json_blank(p);
+        while (p != NULL && p < w->j.end && !done && !sft__content_is_tired(w->c)) {
+            p = step(w, p, &done);
+        }
+        if (p == NULL) { /* what stands before the fault was looked at */
+            line = w->j.fault_at > line ? w->j.fault_at : line;
+            p = memchr(line, '\n', (size_t)(w->j.end - line));
+            p = p != NULL ? p + 1 : w->j.end;
+        }
+    }
+    return true;
+}
+
 static bool walk_all(walking *w) {
     const char *p = w->text;
     bool done = false;
+
+    if (w->lines) {
+        return walk_lines(w);
+    }
 
     if (w->c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) {
         p += 3;
@@ -496,13 +589,15 @@ static bool walk_all(walking *w) {
 
 bool sft__content_json(const sft__content *c, bool *is_json) {
     const bool called = sft__content_ends(c->name, ".json");
+    const bool lines =
+        sft__content_ends(c->name, ".jsonl") || sft__content_ends(c->name, ".ndjson");
     const char *p = (const char *)c->data;
     walking *w;
     bool good = false;
 
     p += c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     p = sft__json_blank(p);
-    *is_json = *p == '{' || *p == '[' || called;
+    *is_json = *p == '{' || *p == '[' || called || lines;
     if (!*is_json) {
         return false;
     }
@@ -512,6 +607,7 @@ bool sft__content_json(const sft__content *c, bool *is_json) {
         return false;
     }
     w->c = c;
+    w->lines = lines;
     w->text = (const char *)c->data;
     w->j.end = w->text + c->len;
     sft__buf_init(&w->room, c->job->allocator);

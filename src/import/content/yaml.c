@@ -34,7 +34,7 @@ static bool starts(const char *p, size_t len, const char *with) {
 
 static bool is_one_of(const char *p, size_t len, const char *const *words) {
     for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0) {
+        if (strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
             return true;
         }
     }
@@ -87,9 +87,6 @@ static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size
 }
 
 /* ---------------------------------------------------------------- keys that name code */
-
-/* What loaders import and call if a configuration has the key: hydra, Lightning, torchtune. */
-const char *const sft__content_targets[] = {"_target_", "class_path", "_component_", NULL};
 
 /* The longest name of a key, and what stands between it and its value. */
 static const char *value_of(const char *p, const char *end) {
@@ -149,52 +146,130 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
                 p = p != NULL ? p + 1 : end;
                 continue;
             }
+            if ((p > text && is_dotted(p[-1])) || (p + n < end && is_dotted(p[n]))) {
+                p++; /* within a longer word */
+                continue;
+            }
             const char *q = value_of(p + n, end);
             const size_t word = q != NULL ? word_len(q, end) : 0;
             const char *subject = word != 0 ? q : p;
             const bool plain = word != 0 && *q != '*' && *q != '&' && *q != '!' && *q != '|' &&
                                *q != '>' && memchr(q, '\\', word) == NULL;
+            const char *sentence = "what a loader would import and call";
             worst = worst == 0 && !plain ? worst_name(text, end) : worst;
-            sft__content_find(c, plain ? sft__content_dotted(q, word) : worst, "config-target",
-                              base != SIZE_MAX ? base + (size_t)(subject - text) : 0, subject,
-                              word != 0 ? word : n,
-                              "what hydra, Lightning or torchtune would import and call");
-            good = false;
+            const uint32_t verdict =
+                plain ? sft__content_target(sft__content_targets[k], n, q, word, false, &sentence)
+                      : worst;
+            if (verdict != SFT_SCAN_HARMLESS) {
+                sft__content_find(c, verdict, "config-target",
+                                  base != SIZE_MAX ? base + (size_t)(subject - text) : 0, subject,
+                                  word != 0 ? word : n, sentence);
+                good = false;
+            }
             p += n;
         }
     }
     return good;
 }
 
-static const char *find_word(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
+/* ---------------------------------------------------------------- keys and their values */
 
-    while ((size_t)(end - p) >= n) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p;
+enum { KEY_MOST = 64, VALUE_MOST = 200 };
+
+/* A key, before the colon at p: the word there, without quotes. */
+static size_t key_before(const char *text, const char *p, const char **key) {
+    const char *stop = p;
+
+    while (stop > text && (is_blank(stop[-1]) || stop[-1] == '"' || stop[-1] == '\'') &&
+           p - stop < KEY_MOST) {
+        stop--;
+    }
+    const char *at = stop;
+    while (at > text && stop - at < KEY_MOST && !is_blank(at[-1]) &&
+           memchr("\"':{},[]", at[-1], 8) == NULL) {
+        at--;
+    }
+    *key = at;
+    return (size_t)(stop - at);
+}
+
+/* Behind what may stand before a value: blanks, also on the next lines, anchors, tags, the mark of
+ * a block, quotes. NULL: an alias, or nothing. */
+static const char *skip_to_value(const char *p, const char *end) {
+    const char *stop = (size_t)(end - p) < VALUE_MOST ? end : p + VALUE_MOST;
+
+    while (p < stop) {
+        if (is_blank(*p) || *p == '"' || *p == '\'') {
+            p++;
+        } else if (*p == '&' || *p == '!' || *p == '|' || *p == '>') {
+            while (p < stop && !is_blank(*p)) {
+                p++;
+            }
+        } else if (*p == '-' && p + 1 < stop && is_blank(p[1])) {
+            p += 2; /* the first of a list */
+        } else {
+            return *p == '*' ? NULL : p;
         }
-        p++;
     }
     return NULL;
 }
 
-/* "target: os.system", as latent diffusion's loaders read it: an everyday word, so that only names count that
- * no configuration has for another reason. */
-static bool find_targets(const sft__content *c) {
-    const char *const text = (const char *)c->data;
-    const char *const end = text + c->len;
+/* A word that is all of a value. *dots: it is one with dots. */
+static size_t plain_len(const char *p, const char *end, bool *dots) {
+    size_t n = 0;
+
+    *dots = false;
+    while (p + n < end && n < VALUE_MOST && is_dotted(p[n])) {
+        *dots = *dots || p[n] == '.';
+        n++;
+    }
+    const char *q = p + n;
+    while (q < end && (*q == ' ' || *q == '\t')) {
+        q++;
+    }
+    return q == end || memchr("\"',]}#\r\n", *q, 8) != NULL ? n : 0;
+}
+
+/* One key with its value; where: of the value in the content, or 0. */
+static bool check_pair(const sft__content *c, const char *key, size_t key_len, const char *value,
+                       size_t len, size_t where) {
+    const char *sentence;
+    const uint32_t verdict = sft__content_target(key, key_len, value, len, key_len == 0, &sentence);
+
+    if (verdict != SFT_SCAN_HARMLESS) {
+        sft__content_find(c, verdict, "config-target", where, value, len, sentence);
+        return false;
+    }
+    if (sft__content_trusts(key, key_len, value, len)) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where, key, key_len,
+                          "asks for code beside the model to be run");
+        return false;
+    }
+    return true;
+}
+
+/* Every "key: value", however quoted; values of the keys of find_keys() were looked at. */
+static bool find_pairs(const sft__content *c, const char *text, size_t len, size_t base) {
+    const char *end = text + len;
     bool good = true;
 
-    for (const char *p = text; (p = find_word(p, end, "target")) != NULL && !sft__content_is_tired(c);) {
-        p += sizeof "target" - 1;
-        const char *q = value_of(p, end);
-        const char *stop = q != NULL && end - q > 256 ? q + 256 : end; /* names are shorter */
-        const size_t word = q != NULL ? word_len(q, stop) : 0;
-        if (word != 0 && sft__content_dotted(q, word) == SFT_SCAN_DANGEROUS) {
-            sft__content_find(c, SFT_SCAN_DANGEROUS, "config-target", (size_t)(q - text), q, word,
-                              "what latent diffusion's loaders would import and call");
+    for (const char *p = text;
+         !sft__content_is_tired(c) && (p = memchr(p, ':', (size_t)(end - p))) != NULL; p++) {
+        const char *key;
+        const size_t key_len = key_before(text, p, &key);
+        const char *value = key_len != 0 ? skip_to_value(p + 1, end) : NULL;
+        bool dots = false;
+        const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
+        if (key_len > 3 && starts(key, key_len, "py/")) {
+            sft__content_find(c, n != 0 ? sft__content_dotted(value, n) : SFT_SCAN_UNKNOWN,
+                              "config-target", base != SIZE_MAX ? base + (size_t)(key - text) : 0,
+                              key, key_len, "an object that jsonpickle would make");
             good = false;
+        } else if (n != 0 && (dots || *key == 't') &&
+                   !is_one_of(key, key_len, sft__content_targets)) {
+            good = check_pair(c, key, key_len, value, n,
+                              base != SIZE_MAX ? base + (size_t)(value - text) : 0) &&
+                   good;
         }
     }
     return good;
@@ -268,7 +343,8 @@ static bool escaped_keys(const sft__content *c) {
         return false;
     }
     const size_t n = unescape(out, text, text + c->len, &any);
-    const bool good = find_keys(c, out, n, SIZE_MAX);
+    bool good = find_keys(c, out, n, SIZE_MAX);
+    good = find_pairs(c, out, n, SIZE_MAX) && good;
     sft__free(c->job->allocator, out, c->len);
     return good;
 }
@@ -307,32 +383,26 @@ static bool tags(const sft__content *c) {
     return good;
 }
 
-/* A template among the values that reaches into the interpreter. Which program renders it is not known, so it
- * is not read as chat templates are. */
+/* Which program renders a template among the values is not known, so it is not read as chat
+ * templates are. */
 static bool templates(const sft__content *c) {
-    static const char *const words[] = {"__globals__", "__subclasses__", "__import__",
-                                        "__builtins__", "__mro__", "__class__"};
-    const char *text = (const char *)c->data;
-    const char *end = text + c->len;
-
-    if (find_word(text, end, "{{") == NULL && find_word(text, end, "{%") == NULL) {
+    if (!sft__content_breaks_out((const char *)c->data, c->len)) {
         return true;
     }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        const char *at = find_word(text, end, words[i]);
-        if (at != NULL) {
-            sft__content_find(c, SFT_SCAN_DANGEROUS, "template", (size_t)(at - text), at,
-                              strlen(words[i]), "a template that reaches into the interpreter");
-            return false;
-        }
-    }
-    return true;
+    sft__content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
+                      "a template that reaches into the interpreter");
+    return false;
 }
 
 bool sft__content_yaml(const sft__content *c) {
+    if (c->len > SFT__CONTENT_YAML) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
+                          "more YAML than is looked through");
+        return false;
+    }
     const bool plain = tags(c);
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
-    const bool aimed = find_targets(c);
+    const bool aimed = find_pairs(c, (const char *)c->data, c->len, 0);
     const bool quiet = templates(c);
     return escaped_keys(c) && plain && named && aimed && quiet;
 }

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/content/targets.c - values of configurations that loaders import, and mostly call: by keys
+ * that mean nothing else (hydra's _target_), by everyday keys if the value is a name of Python's
+ * (latent diffusion's target), and by any key if it is the name of a class in a module (pyannote's
+ * name, haystack's type). What PyTorch computes with, and the classes of frameworks whose models
+ * are made by such words, are no findings. JSON and YAML ask the same list. Read first: content.h.
+ */
+#include "import/content/content.h"
+
+/* Keys that mean nothing else. */
+const char *const sft__content_targets[] = {
+    "_target_",      "__target__",      "class_path",    "_component_", "custom_imports",
+    "loader_module", "python_callable", "import_string", "user_dir",    NULL};
+
+/* Everyday words: only names with dots count. */
+static const char *const everyday[] = {"target",
+                                       "class",
+                                       "cls",
+                                       "klass",
+                                       "callable",
+                                       "factory",
+                                       "entry_point",
+                                       "entrypoint",
+                                       "import",
+                                       "imports",
+                                       "import_path",
+                                       "module_path",
+                                       "module_name",
+                                       "plugin",
+                                       "python_module",
+                                       "model_class",
+                                       "activation_fn",
+                                       "callback",
+                                       "plugins",
+                                       "activation_function",
+                                       "handler",
+                                       "score_fn",
+                                       "loss_fn",
+                                       "collate_fn",
+                                       "callbacks",
+                                       "extensions",
+                                       NULL};
+
+/* Ends of names of files, which no function has. */
+static const char *const files[] = {
+    "json",  "jsonl", "csv", "tsv", "txt", "md",  "yaml", "yml", "safetensors", "parquet", "bin",
+    "model", "pt",    "pth", "npy", "npz", "png", "jpg",  "wav", "arrow",       "onnx",    "gguf",
+    "h5",    "so",    "out", "com", "org", "io",  "zip",  "gz",  "vocab",       NULL};
+
+/* Modules that reach the operating system or the interpreter. */
+static const char *const roots[] = {
+    "os",          "posix",     "nt",     "sys",  "subprocess", "builtins",
+    "__builtin__", "importlib", "runpy",  "pty",  "ctypes",     "shutil",
+    "commands",    "socket",    "pickle", "code", "cPickle",    "marshal",
+    "posixpath",   "pdb",       "timeit", "pip",  NULL};
+
+static bool is_one_of(const char *p, size_t len, const char *const *words) {
+    if (len < 2) {
+        return len == 1 && *p == '~' && words[0][0] == '~';
+    }
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (words[i][0] == p[0] && words[i][1] == p[1] && strncmp(words[i], p, len) == 0 &&
+            words[i][len] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_small(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_big(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_letter(char c) {
+    return is_small(c) || is_big(c) || c == '_' || (c & 0x80) != 0;
+}
+
+/* NAME.NAME..., as Python has it. *parts: how many; *last: where the last begins. */
+static bool is_dotted(const char *p, size_t len, unsigned *parts, size_t *last) {
+    bool begin = true;
+
+    *parts = 1;
+    *last = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (p[i] == '.' && !begin) {
+            begin = true;
+            *last = i + 1;
+            ++*parts;
+        } else if (is_letter(p[i]) || (!begin && p[i] >= '0' && p[i] <= '9')) {
+            begin = false;
+        } else {
+            return false;
+        }
+    }
+    return !begin && *parts > 1;
+}
+
+static bool starts(const char *p, size_t len, const char *with) {
+    const size_t n = strlen(with);
+    return len >= n && memcmp(p, with, n) == 0;
+}
+
+/* Is each part but the last a plain name of a module, that leads nowhere else? */
+static bool is_straight(const char *p, size_t last) {
+    for (size_t i = 0; i < last;) {
+        const char *dot = memchr(p + i, '.', last - i);
+        const size_t n = (size_t)(dot - (p + i));
+        for (size_t j = 0; j < n; j++) {
+            if (!is_small(p[i + j]) &&
+                !(j > 0 && (p[i + j] == '_' || (p[i + j] >= '0' && p[i + j] <= '9')))) {
+                return false;
+            }
+        }
+        if (is_one_of(p + i, n, roots) || starts(p + i, n, "__")) {
+            return false;
+        }
+        i += n + 1;
+    }
+    return true;
+}
+
+/* Classes of PyTorch and of frameworks that make models by such words; what computes. */
+static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
+    static const char *const classes[] = {"torch.nn.",
+                                          "torch.optim.",
+                                          "torchvision.models.",
+                                          "torchvision.transforms.",
+                                          "transformers.",
+                                          "diffusers.",
+                                          "ldm.models.",
+                                          "ldm.modules.",
+                                          "ldm.lr_scheduler.",
+                                          "sgm.models.",
+                                          "sgm.modules.",
+                                          "sgm.lr_scheduler.",
+                                          "nemo.collections.",
+                                          "pyannote.audio.",
+                                          "timm.models.",
+                                          "ktransformers.operators.",
+                                          "sentence_transformers.",
+                                          "monai.networks.",
+                                          "bitsandbytes.optim.",
+                                          "torchao.",
+                                          NULL};
+    static const char *const counts[] = {"add", "sub", "mul",  "floordiv", "truediv", "mod", "pow",
+                                         "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
+                                         "lt",  "abs", "and_", "or_",      "not_",    NULL};
+
+    if (!is_straight(p, last) && !starts(p, len, "_operator.")) {
+        return false;
+    }
+    for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
+        if (starts(p, len, classes[i])) {
+            return true;
+        }
+    }
+    static const char *const whole[] = {
+        "torchtune.models.",   "torchtune.modules.", "torchtune.data.",      "torchtune.datasets.",
+        "torchtune.training.", "torchtune.rlhf.",    "torch.nn.functional.", NULL};
+    for (size_t i = 0; p[last] != '_' && whole[i] != NULL; i++) {
+        if (starts(p, last, whole[i])) {
+            return true;
+        }
+    }
+    return (parts == 2 && starts(p, len, "math.")) ||
+           (parts == 2 && (starts(p, len, "_operator.") || starts(p, len, "operator.")) &&
+            is_one_of(p + last, len - last, counts)) ||
+           (parts == 2 && (starts(p, len, "torch.sym_") || starts(p, len, "torch._sym_"))) ||
+           (parts >= 4 && starts(p, len, "torch.ops.") && p[10] != '_');
+}
+
+/* Of all readings of the dots the worst, except that PyTorch's modules are its own: there only what
+ * is said of the function itself counts. */
+static uint32_t verdict_of(const char *p, size_t len, size_t last) {
+    const uint32_t worst = sft__content_dotted(p, len);
+
+    if (worst == SFT_SCAN_DANGEROUS && starts(p, len, "torch.") && is_straight(p, last) &&
+        p[last] != '_') {
+        return sft__content_global(p, last - 1, p + last, len - last) == SFT_SCAN_DANGEROUS
+                   ? SFT_SCAN_DANGEROUS
+                   : SFT_SCAN_UNKNOWN;
+    }
+    return worst;
+}
+
+static bool is_nothing(const char *p, size_t len) {
+    static const char *const words[] = {"~", "null", "Null", "NULL", "none", "None", NULL};
+    return len == 0 || is_one_of(p, len, words);
+}
+
+/* Is it, under no key that says so, what only code is called? */
+static bool is_odd(const char *value, size_t len, size_t last, const char **sentence) {
+    const size_t first = (size_t)((const char *)memchr(value, '.', len) - value);
+
+    if (is_one_of(value, first, roots)) {
+        *sentence = "a function of Python's own: no setting, unless something is to call it";
+        return true;
+    }
+    *sentence = "a class in a module, which whoever makes one of it imports";
+    return is_big(value[last]) && is_small(value[last - 2]) && len - last > 2;
+}
+
+uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
+                             bool in_list, const char **sentence) {
+    unsigned parts = 0;
+    size_t last = 0;
+    const bool dotted =
+        len > 2 && memchr(value, '.', len) != NULL && is_dotted(value, len, &parts, &last);
+    const bool always = key_len != 0 && is_one_of(key, key_len, sft__content_targets);
+    const bool called = always || (dotted && key_len != 0 && is_one_of(key, key_len, everyday));
+
+    *sentence = always
+                    ? "what hydra, Lightning, torchtune, MLflow or mmengine would import and call"
+                    : "a name of Python's, which loaders that know the key import and call";
+    if (!called && (!dotted || in_list || !is_odd(value, len, last, sentence))) {
+        return SFT_SCAN_HARMLESS;
+    }
+    if (always && (is_nothing(value, len) ||
+                   (starts(key, key_len, "loader_module") && starts(value, len, "mlflow.")))) {
+        return SFT_SCAN_HARMLESS;
+    }
+    if (dotted && ((!always && is_one_of(value + last, len - last, files)) ||
+                   is_known(value, len, parts, last))) {
+        return SFT_SCAN_HARMLESS;
+    }
+    const uint32_t verdict =
+        dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
+    return called ||
+                   is_one_of(value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
+               ? verdict
+               : SFT_SCAN_UNKNOWN;
+}
+
+bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len) {
+    static const char *const no[] = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off",
+                                     "OFF",   "n",     "N",     "0",  "[]", "{}", NULL};
+    static const char name[] = "trust_remote_code";
+
+    return key_len == sizeof name - 1 && memcmp(key, name, key_len) == 0 &&
+           !is_nothing(value, len) && !is_one_of(value, len, no);
+}
+
+static bool has(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    const char *end = text + len;
+
+    for (const char *p = text; (size_t)(end - p) >= n; p++) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p != NULL;
+        }
+    }
+    return false;
+}
+
+bool sft__content_breaks_out(const char *text, size_t len) {
+    static const char *const words[] = {"__globals__",  "__subclasses__", "__import__",
+                                        "__builtins__", "__mro__",        "__class__"};
+
+    if (len < 12 || (!has(text, len, "{{") && !has(text, len, "{%"))) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (has(text, len, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
