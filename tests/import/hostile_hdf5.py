@@ -3,6 +3,7 @@
 """hostile_hdf5.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for HDF5 and for archives of Keras. --corpus
 writes the small cases as seeds for the fuzz target. Standard library only."""
 import argparse
+import binascii
 import os
 import pathlib
 import re
@@ -542,7 +543,7 @@ def chunks():
     case("hdf5 chunks: one of 2^30", file(two[0], shape=(1 << 31,)), U, "+")
     case("hdf5 chunks: one of 2^50", file(two[0], shape=(1 << 51,)), U, "more chunks than")
     for i in (0, 4, 5, 6, 7, 32000, 32015):
-        case("hdf5 chunks: filter %d" % i, file(*two, ids=(i,)), H, "filter")
+        case("hdf5 chunks: filter %d" % i, file(*two, ids=(i,)), U, "filter")
     case("hdf5 chunks: 9 filters", file(*two, ids=(2,) * 9), U, "more than 8")
     case("hdf5 chunks: 255 filters", one(header(space(4), F4, chunked(NONE, 2, 4), (11, b"\2\xff"))), U, "more than 8")
     case("hdf5 chunks: filters cut short", one(header(space(4), F4, chunked(NONE, 2, 4), (11, b"\2\3\1\0"))), U, "cut short")
@@ -594,6 +595,78 @@ def chunks():
             lambda at: summed(b"EAIB\0\0" + q(at["e"]) + q(at["d"], *([NONE] * 9), *([at["i"]] * supers))), "+")]
     for name, e, i, error in rows:
         case("hdf5 chunks 4: growing array, " + name, newer(grows, ("e", e), ("i", i), most=(NONE,)), U if error else H, error)
+
+
+SHORT = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R."
+OLD = b"cos\nsystem\n(S'id'\ntR."
+
+
+def text(size):
+    return 3, b"\x13\0\0\0" + struct.pack("<I", size)
+
+
+def record(size):
+    return 3, b"\x16\1\0\0" + struct.pack("<I", size) + b"b\0\0\0\0\0\0\0" + struct.pack("<IB3xII4xIIII", 0, 0, 0, 0, 0, 0, 0, 0) + \
+        text(size)[1]
+
+
+def hidden():
+    """Pickles that lie in the file as nobody reads them: deflated, shuffled, in chunks of a few bytes, in rows of columns."""
+    def flat(kind, data, shape, size=1, ids=(), dims=None, packed=None):
+        packed = zlib.compress(data) if packed is None else packed
+        return one(lambda at: header(space(*shape), kind, chunked(at["t"], *(dims or shape), size), *([filters(*ids)] if ids else [])),
+                   ("t", lambda at: chunk_tree((len(packed), 0, (*[0] * len(shape), 0), at["d"]))), ("d", packed))
+
+    def deflated(name, payload, verdict):
+        n = len(payload)
+        case("hdf5 deflated bytes: " + name, flat(U1, payload, (n,), ids=(1,)), verdict, None)
+        case("hdf5 deflated floats: " + name, flat(F4, payload[:32].ljust(32, b"\0"), (8,), 4, ids=(1,)), verdict, None)
+        case("hdf5 deflated texts: " + name, flat(text(40), payload.ljust(40, b"\0") + bytes(40), (2,), 40, ids=(1,)), verdict, "texts")
+        case("hdf5 deflated opaque: " + name, flat((3, b"\x15\0\0\0" + struct.pack("<I", 40)), bytes(40) + payload.ljust(40, b"\0"), (2,), 40,
+                                                   ids=(1,)), verdict, "opaque")
+        case("hdf5 deflated records: " + name, flat(record(40), payload.ljust(40, b"\0") + bytes(40), (2,), 40, ids=(1,)), verdict, "records")
+        case("hdf5 deflated behind others: " + name, flat(U1, bytes(7) + payload, (n + 7,), ids=(1,)), verdict, None)
+
+    deflated("pickle", SHORT, D)
+    deflated("protocol 0", OLD, D)
+    deflated("behind a letter", b"C" + OLD, D)
+    deflated("base64", binascii.b2a_base64(SHORT, newline=False), D)
+    deflated("plain", b"a text that names nothing, really", H)
+    deflated("a list of words", b"acos\nacosh\nbroadcast\nx\nunicode\n", H)
+    for name, payload, verdict in (("pickle", SHORT, D), ("zeros", bytes(24), H)):
+        rows = [(1, 0, (i, 0), i) for i in range(len(payload))]
+        case("hdf5 chunks of a byte: " + name, one(
+            lambda at, n=len(payload): header(space(n), U1, chunked(at["t"], 1, 1)),
+            ("t", lambda at, rows=rows: chunk_tree(*((s, m, o, at["d"] + 23 - a) for s, m, o, a in rows))),
+            ("d", payload.ljust(24, b"\0")[::-1])), verdict, None)
+    case("hdf5 deflated: an unknown filter behind it", flat(U1, SHORT, (len(SHORT),), ids=(1, 32015)), U, "filter")
+    case("hdf5 texts behind an unknown filter", flat(text(40), OLD.ljust(80, b"\0"), (2,), 40, ids=(32001,)), U, "texts")
+    case("hdf5 texts, a damaged stream", flat(text(40), b"", (2,), 40, ids=(1,), packed=b"x" * 30), U, "texts")
+
+
+def attribute(name, value):
+    name = name.encode() + b"\0"
+    kind, shape = text(len(value))[1], b"\2\0\0\0"
+    return 12, struct.pack("<BBHHHB", 3, 0, len(name), len(kind), len(shape), 0) + name + kind + shape + value
+
+
+def configurations():
+    """What Keras reads: in attributes of any group, for a group may be loaded, and in datasets."""
+    for name, config, verdict in (
+        ("a dense layer", b'{"class_name": "Dense", "config": {"units": 3}}', H), ("a Lambda layer", b'{"class_name": "Lambda", "config": {}}', U),
+        ("a torch module", b'{"class_name": "TorchModuleWrapper", "config": {"module": "gAQu"}}', D),
+        ("a SavedModel", b'{"module": "keras.layers", "class_name": "TFSMLayer", "config": {"filepath": "/tmp/x"}, "registered_name": null}', U),
+        ("no JSON", b"none", U),
+    ):
+        for key in ("model_config", "training_config"):
+            def inner(at, key=key, config=config):
+                return header(link("w", at["w"]), attribute(key, config))
+
+            case("hdf5 %s of a group: %s" % (key, name), root(lambda at: header(link("g", at["g"])), ("g", inner), ("w", GOOD)), verdict, None)
+            case("hdf5 %s of a dataset: %s" % (key, name), one(dataset(compact(), attribute(key, config))), verdict, None)
+            case("hdf5 %s as a dataset: %s" % (key, name), root(
+                lambda at, key=key: header(link("w", at["w"]), link(key, at["c"])), ("w", GOOD),
+                ("c", header(space(), text(len(config)), compact(config)))), verdict, "texts")
 
 
 def archives():
@@ -672,7 +745,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
-    for make in (superblocks, headers, links, tables, dense, datasets, chunks, archives, multitudes):
+    for make in (superblocks, headers, links, tables, dense, datasets, chunks, hidden, configurations, archives, multitudes):
         make()
     if args.corpus:
         corpus(args.corpus)

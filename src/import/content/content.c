@@ -7,6 +7,7 @@
 #include "import/content/content.h"
 #include "import/content/graph.h"
 #include "import/hdf5/hdf5.h"
+#include <stdio.h>
 
 enum { HEAD = 1024 };
 
@@ -55,50 +56,69 @@ static bool is_outside(sft_status status) {
            status == SFT_E_CHANGED || status == SFT_E_CANCELLED || status == SFT_E_HTTP;
 }
 
-static sft_status h5_text(sft__content *c, const sft_source *source, const char *name, char *text,
-                          size_t cap, sft_error *err) {
-    sft_error why;
-    bool met;
+/* A configuration that is looked through. */
+typedef struct h5_config {
+    sft__content *c;
+    char *text;
+    size_t cap;
+} h5_config;
+
+static sft_status h5_text(void *ctx, const char *path, size_t path_len, const char *name,
+                          sft_error *err) {
+    const h5_config *x = ctx;
+    sft__content *c = x->c;
+    const size_t len = strlen(x->text);
+    const size_t base = strlen(name);
+    char subject[160];
     bool is;
 
-    memset(&why, 0, sizeof why);
-    const sft_status status = sft__hdf5_root_text(c->job, source, name, text, cap, &met, &why);
-    if (is_outside(status)) {
-        *err = why;
-        return status;
+    (void)err;
+    if (path_len != 0 && (path_len < base || strcmp(path + path_len - base, name) != 0)) {
+        const int shown = path_len < 80 ? (int)path_len : 80;
+        (void)snprintf(subject, sizeof subject, "%.*s@%s", shown, path, name);
+    } else {
+        (void)snprintf(subject, sizeof subject, "%.150s", path_len != 0 ? path : name);
     }
-    const size_t len = strlen(text);
-    memset(text + len, 0, SFT__JSON_SLACK);
-    if (status != SFT_OK || (met && (len == 0 || len >= cap - 1))) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, name, strlen(name),
-                          "an attribute that Keras reads, but that could not be read here");
-    } else if (met) {
-        c->data = (const uint8_t *)text;
-        c->len = len;
-        c->at = SFT_NO_OFFSET;
-        if (!sft__content_json(c, &is) && !c->state->odd) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, name, strlen(name),
-                              "an attribute that Keras reads, but no JSON");
-        }
+    memset(x->text + len, 0, SFT__JSON_SLACK);
+    if (len == 0 || len >= x->cap - 1) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, subject, strlen(subject),
+                          "a configuration that Keras reads, but that could not be read here");
+        return SFT_OK;
+    }
+    c->data = (const uint8_t *)x->text;
+    c->len = len;
+    c->at = SFT_NO_OFFSET;
+    if (!sft__content_json(c, &is) && !c->state->odd) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, subject, strlen(subject),
+                          "a configuration that Keras reads, but no JSON");
     }
     return SFT_OK;
 }
 
-/* Keras keeps its configuration in attributes of the root. */
+/* Keras keeps its configuration in attributes of the root; a model that is loaded out of a group,
+ * or by older ones out of datasets, has it there. */
 static sft_status h5_configs(sft__content *c, const sft__scan_part *part, sft_error *err) {
     static const char *const names[] = {"model_config", "training_config"};
     const sft_allocator *a = c->job->allocator;
     const size_t cap = part->size < H5_TEXT ? (size_t)part->size + 1 : H5_TEXT;
     sft_source *source;
+    sft_error why;
 
     SFT_TRY(sft__source_part(&source, part->source, part->offset, part->size, c->name, a, err));
-    char *text = sft__alloc(a, cap + SFT__JSON_SLACK);
-    sft_status status = text != NULL ? SFT_OK : sft__fail_nomem(err, cap);
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == SFT_OK; i++) {
-        status = h5_text(c, source, names[i], text, cap, err);
-    }
-    sft__free(a, text, cap + SFT__JSON_SLACK);
+    h5_config x = {c, sft__alloc(a, cap + SFT__JSON_SLACK), cap};
+    const sft__h5_wanted want = {names, sizeof names / sizeof names[0], x.text, cap, h5_text, &x};
+    memset(&why, 0, sizeof why);
+    sft_status status =
+        x.text != NULL ? sft__hdf5_texts(c->job, source, &want, &why) : sft__fail_nomem(&why, cap);
+    sft__free(a, x.text, cap + SFT__JSON_SLACK);
     sft_source_close(source);
+    if (status != SFT_OK && !is_outside(status)) {
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, names[0], strlen(names[0]),
+                          "configurations that Keras reads could not be looked for");
+        status = SFT_OK;
+    } else if (status != SFT_OK) {
+        *err = why;
+    }
     return status;
 }
 

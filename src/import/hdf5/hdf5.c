@@ -133,6 +133,35 @@ static sft_status met_before(sft__h5 *h, const sft__h5_link *link, uint64_t met,
     return remember(h, link, err);
 }
 
+/* Texts of h->object under the names that are wanted. */
+static sft_status follow_texts(sft__h5 *h, const sft__h5_link *link, sft_error *err) {
+    const sft__h5_wanted *w = h->want;
+    bool met;
+
+    for (size_t i = 0; i < w->count; i++) {
+        SFT_TRY(sft__h5_attribute_met(h, w->names[i], w->text, w->cap, &met, err));
+        if (met) {
+            SFT_TRY(w->each(w->ctx, link->name, link->len, w->names[i], err));
+        }
+    }
+    if (sft__h5_is_group(&h->object)) {
+        return sft__h5_group(h, link->name, link->len, err);
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        const size_t n = strlen(w->names[i]);
+        const bool named = link->len >= n &&
+                           memcmp(link->name + link->len - n, w->names[i], n) == 0 &&
+                           (link->len == n || link->name[link->len - n - 1] == '/');
+        if (named && sft__h5_message_find(&h->object, SFT__H5_DATASPACE) != NULL &&
+            sft__h5_message_find(&h->object, SFT__H5_DATATYPE) != NULL &&
+            sft__h5_message_find(&h->object, SFT__H5_LAYOUT) != NULL) {
+            SFT_TRY(sft__h5_dataset_text(h, w->text, w->cap, err));
+            return w->each(w->ctx, link->name, link->len, w->names[i], err);
+        }
+    }
+    return SFT_OK;
+}
+
 /* What a link leads to. */
 static sft_status follow(sft__h5 *h, const sft__h5_link *link, sft_error *err) {
     const uint64_t before = h->job->tensors;
@@ -143,10 +172,13 @@ static sft_status follow(sft__h5 *h, const sft__h5_link *link, sft_error *err) {
 
     SFT_TRY(sft__h5_meet(h, link->addr, NOTHING, &met, &was, err));
     if (was) {
-        return met_before(h, link, met, err);
+        return h->want != NULL ? SFT_OK : met_before(h, link, met, err);
     }
     SFT_TRY(sft__h5_object_read(h, &h->object, link->addr, err));
     const sft__h5_object *o = &h->object;
+    if (h->want != NULL) {
+        return follow_texts(h, link, err);
+    }
     if (below_key(h, link, &name, &len) || h->job->options.key == NULL) {
         SFT_TRY(sft__h5_attributes(h, link->name, link->len, err));
     }
@@ -320,25 +352,40 @@ sft_status sft__hdf5_add(sft__import *job, const sft_source *source, uint32_t in
     return status;
 }
 
-sft_status sft__hdf5_root_text(sft__import *job, const sft_source *source, const char *name,
-                               char *text, size_t cap, bool *met, sft_error *err) {
+static sft_status texts(sft__import *job, const sft_source *source, const sft__h5_wanted *want,
+                        sft_error *err) {
     sft__h5 *h = sft__alloc_zero(job->allocator, sizeof *h);
 
-    *met = false;
-    text[0] = '\0';
     if (h == NULL) {
         return sft__fail_nomem(err, sizeof *h);
     }
     h->job = job;
     h->source = source;
+    h->want = want;
     sft_status status = start(h, err);
     if (status == SFT_OK) {
-        status = sft__h5_object_read(h, &h->object, h->root, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__h5_attribute_met(h, name, text, cap, met, err);
+        status = walk(h, err);
     }
     reset(h);
+    return status;
+}
+
+/* A job of its own: what the walk finds was said when the file was read. */
+sft_status sft__hdf5_texts(const sft__import *job, const sft_source *source,
+                           const sft__h5_wanted *want, sft_error *err) {
+    sft__import own;
+
+    memset(&own, 0, sizeof own);
+    own.scanning = true;
+    sft_status status = sft__job_options(&own, &job->options, err);
+    if (status == SFT_OK) {
+        sft__arena_init(&own.arena, own.allocator, own.options.memory_bytes / 4);
+        status = sft__report_create(&own.report, own.allocator, err);
+    }
+    if (status == SFT_OK) {
+        status = texts(&own, source, want, err);
+    }
+    sft__job_reset(&own);
     return status;
 }
 

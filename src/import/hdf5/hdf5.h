@@ -133,10 +133,11 @@ typedef struct sft__h5 {
     sft__h5_extent *extents; /* of data */
     size_t extent_count;
     size_t extent_room;
-    struct sft__h5_decoder *decoder; /* shared by the chunked tensors; made on first use */
-    uint32_t zeros;                  /* source of 16 zero bytes; 0: none yet */
-    uint64_t others;                 /* objects that are no tensors */
-    uint64_t matched;                /* tensors below the key that was asked for */
+    struct sft__h5_decoder *decoder;   /* shared by the chunked tensors; made on first use */
+    uint32_t zeros;                    /* source of 16 zero bytes; 0: none yet */
+    uint64_t others;                   /* objects that are no tensors */
+    const struct sft__h5_wanted *want; /* only texts are looked for */
+    uint64_t matched;                  /* tensors below the key that was asked for */
 } sft__h5;
 
 /* ---------------------------------------------------------------- bytes (hdf5_in.c) */
@@ -235,6 +236,7 @@ typedef struct sft__h5_dataset {
     sft__h5_type type;
     uint32_t rank;
     bool empty; /* a dataspace without a shape */
+    bool bytes; /* of no type of ours: a scan reads elements as bytes, one dimension more */
     uint64_t shape[SFT__H5_RANK];
     uint64_t most[SFT__H5_RANK]; /* shape it may grow to; UINT64_MAX: any */
     uint64_t elements;
@@ -262,6 +264,8 @@ sft_status sft__h5_attribute(sft__h5 *h, const char *name, char *text, size_t ca
 /* The same; *met: there is one of this name, though it may hold no single text. */
 sft_status sft__h5_attribute_met(sft__h5 *h, const char *name, char *text, size_t cap, bool *met,
                                  sft_error *err);
+/* The text that the dataset in h->object is; empty if it is none that can be read. */
+sft_status sft__h5_dataset_text(sft__h5 *h, char *text, size_t cap, sft_error *err);
 /* The type of a message's body (hdf5_type.c). */
 sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_message *m,
                              sft__h5_type *type, sft_error *err);
@@ -318,8 +322,17 @@ void sft__h5_decoder_drop(struct sft__h5_decoder *decoder);
 sft_status sft__hdf5_add(sft__import *job, const sft_source *source, uint32_t index,
                          sft_error *err);
 
-/* The text of an attribute of the root group; *met as above. text: cap bytes. */
-sft_status sft__hdf5_root_text(sft__import *job, const sft_source *source, const char *name,
-                               char *text, size_t cap, bool *met, sft_error *err);
+/* Texts that are looked for under these names: attributes of any object, and datasets. each gets
+ * the path of what holds it, and the text in `text` (cap bytes), empty if it could not be read. */
+typedef struct sft__h5_wanted {
+    const char *const *names;
+    size_t count;
+    char *text;
+    size_t cap;
+    sft_status (*each)(void *ctx, const char *path, size_t len, const char *name, sft_error *err);
+    void *ctx;
+} sft__h5_wanted;
+sft_status sft__hdf5_texts(const sft__import *job, const sft_source *source,
+                           const sft__h5_wanted *want, sft_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_add.c - datasets of HDF5 as tensors of the catalog: pieces in the file where bytes
- * lie as they are, sources over it where they must be decoded or turned round, fill values where
- * there is nothing. Read first: hdf5.h.
+ * import/hdf5/hdf5_add.c - datasets of HDF5 as tensors of the catalog: pieces in the file where
+ * bytes lie as they are, sources over it where they must be decoded or turned round, fill values
+ * where there is nothing. Read first: hdf5.h.
  */
 #include "base/checked.h"
 #include "import/hdf5/hdf5.h"
@@ -322,8 +322,24 @@ static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
     return add(a, t, err);
 }
 
-static sft_status add_chunked(adding *a, sft_tensor *t, sft_error *err) {
+/* Elements of many bytes become a dimension, in which a chunk has all. */
+static void widen(adding *a, sft__h5_dataset *wide) {
+    const sft__h5_dataset *d = a->d;
+
+    *wide = *d;
+    wide->shape[d->rank] = d->type.size;
+    wide->chunk[d->rank] = d->type.size;
+    wide->rank++;
+    wide->type.size = 1;
+    a->chunks.grid[d->rank] = 1;
+    a->d = wide;
+}
+
+static sft_status add_chunked(adding *a, sft__h5_dataset *wide, sft_tensor *t, sft_error *err) {
     SFT_TRY(sft__h5_chunks_read(a->h, a->d, &a->chunks, err));
+    if (a->d->bytes) {
+        widen(a, wide);
+    }
     if (a->chunks.count == 0) {
         return add_filled(a, t, err);
     }
@@ -336,19 +352,23 @@ sft_status sft__h5_add(sft__h5 *h, const sft__h5_dataset *d, const char *name, s
                        sft_error *err) {
     const sft_allocator *allocator = h->job->allocator;
     sft_tensor t = {.name = name, .name_len = name_len};
+    sft__h5_dataset wide;
     sft_status status;
     adding a;
 
     memset(&a, 0, sizeof a);
     a.h = h;
     a.d = d;
+    if (d->bytes && (d->nbytes == 0 || d->rank == SFT__H5_RANK)) {
+        return SFT_OK; /* nothing; or more dimensions than h5py and numpy have */
+    }
     if (d->elements == 0) {
         return add(&a, &t, err);
     }
-    status = d->layout == 2 ? add_chunked(&a, &t, err) : add_whole(&a, &t, err);
+    status = d->layout == 2 ? add_chunked(&a, &wide, &t, err) : add_whole(&a, &t, err);
     sft__free(allocator, a.chunks.at, a.chunks.room * sizeof *a.chunks.at);
     sft__free(allocator, a.pieces, (size_t)a.chunks.total * sizeof *a.pieces);
-    sft__free(allocator, a.numbers, (size_t)a.chunks.total * 2 * d->rank * sizeof *a.numbers);
+    sft__free(allocator, a.numbers, (size_t)a.chunks.total * 2 * a.d->rank * sizeof *a.numbers);
     return status;
 }
 

@@ -383,10 +383,8 @@ static sft_status named_type(sft__h5 *h, sft__h5_dataset *d, sft_error *err) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static const char *refusal(const sft__h5_dataset *d) {
-    if (d->type.dtype == NULL) {
-        return d->type.why;
-    }
+/* The filter that this reader does not undo, or NULL. */
+static const char *filter_refusal(const sft__h5_dataset *d) {
     for (uint32_t i = 0; i < d->filter_count && d->layout == CHUNKED; i++) {
         const uint32_t id = d->filters[i].id;
         if (id == 32000) {
@@ -416,16 +414,57 @@ sft_status sft__h5_dataset_read(sft__h5 *h, sft__h5_dataset *d, const char **why
         return SFT_OK;
     }
     SFT_TRY(take_filters(h, d, err));
-    if (d->type.dtype != NULL) { /* else sizes mean something else */
+    if (d->type.dtype != NULL || h->job->scanning) { /* else sizes mean something else */
         SFT_TRY(take_layout(h, d, err));
+    }
+    if (d->type.dtype != NULL) {
         SFT_TRY(take_fill(h, d, err));
         SFT_TRY(named_type(h, d, err));
     }
-    *why = refusal(d);
+    const char *filter = filter_refusal(d);
+    if (h->job->scanning && filter != NULL) {
+        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, d->name, d->name_len,
+                         "hdf5-filter", h->base + d->addr, "%s: it is not looked into", filter);
+    } else if (h->job->scanning && d->type.dtype == NULL && d->layout == CHUNKED) {
+        d->type.dtype = sft__import_dtype(SFT_U8); /* what is in chunks is looked into */
+        d->bytes = true;
+    }
+    d->type.unit = h->job->scanning ? 0 : d->type.unit; /* bytes as they are */
+    *why = d->type.dtype == NULL ? d->type.why : filter;
     if (*why == NULL && d->layout == VIRTUAL) {
         *why = "a virtual dataset, which refers to other files";
     } else if (*why == NULL && d->layout > VIRTUAL) {
         *why = "a layout that is not known";
+    }
+    return SFT_OK;
+}
+
+sft_status sft__h5_dataset_text(sft__h5 *h, char *text, size_t cap, sft_error *err) {
+    const sft__h5_message *type = sft__h5_message_find(&h->object, SFT__H5_DATATYPE);
+    sft__h5_in in = sft__h5_body(&h->object, type);
+    const uint64_t kind = (type->flags & 2) == 0 ? sft__h5_take(&in, 1) & 15 : 0;
+    const wanted w = {h, "", text, cap, NULL};
+    const char *why;
+    uint8_t place[16];
+    sft__h5_dataset d;
+
+    memset(&d, 0, sizeof d);
+    d.name = "";
+    text[0] = '\0';
+    SFT_TRY(sft__h5_dataset_read(h, &d, &why, err));
+    if (d.layout > CONTIGUOUS || d.data == SFT__H5_UNDEF || d.elements != 1) {
+        return SFT_OK;
+    }
+    if (kind == 3) {
+        const size_t n = d.nbytes < cap - 1 ? (size_t)d.nbytes : cap - 1;
+        SFT_TRY(sft__h5_read(h, d.data, text, n, "a text", err));
+        text[n] = '\0';
+    } else if (kind == 9 && d.type.size == 8 + h->offset_size) {
+        SFT_TRY(sft__h5_read(h, d.data, place, d.type.size, "the place of a text", err));
+        in = (sft__h5_in){place, d.type.size, false};
+        const uint64_t len = sft__h5_take(&in, 4);
+        const uint64_t addr = sft__h5_take_addr(h, &in);
+        return global_text(&w, addr, sft__h5_take(&in, 4), len, err);
     }
     return SFT_OK;
 }

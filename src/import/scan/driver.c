@@ -44,8 +44,22 @@ sft_status sft__scan_push(sft__scan *s, const sft__task *t, sft_error *err) {
     return SFT_OK;
 }
 
+/* A source that is closed: another one may come to lie at its address. */
+static void forget(sft__scan *s, const sft_source *source) {
+    size_t kept = 0;
+
+    s->closed += source != NULL;
+    for (size_t i = 0; i < s->place_count && source != NULL; i++) {
+        if (s->places[i].source != source) {
+            s->places[kept++] = s->places[i];
+        }
+    }
+    s->place_count = source != NULL ? kept : s->place_count;
+}
+
 void sft__task_reset(sft__scan *s, sft__task *t) {
     if (t->kind == SFT__TASK_CLOSE || t->kind == SFT__TASK_MEMBERS) {
+        forget(s, t->source);
         sft_source_close(t->source);
         sft__free(s->job->allocator, t->bytes, t->size);
         s->string_bytes -= t->bytes != NULL ? t->size : 0;
@@ -109,8 +123,14 @@ static sft_status read_part(sft__scan *s, const sft__scan_part *part, sft__looke
     if (status == SFT_OK) {
         status = sft__scan_metadata(job, part, catalog, &why);
     }
-    sft_catalog_close(catalog);
     share(job, &sub);
+    if (status == SFT_OK && (sub.format == SFT_IMPORT_HDF5 || sub.format == SFT_IMPORT_KERAS)) {
+        sft__scan_part seen = *part;
+        seen.format = sub.format;
+        status = sft__scan_decoded(s, &seen, catalog, &why);
+    } else {
+        sft_catalog_close(catalog);
+    }
     sub.report = NULL;
     sft__job_reset(&sub);
     if (status != SFT_OK && sft__scan_is_outside(status) &&

@@ -13,6 +13,7 @@ enum {
     WINDOW = 1 << 20,
     RUN_MOST = 16 << 20,
     NAME_MOST = 64,   /* bytes of a module, or of a name, of protocol 0 */
+    LOOKUP_COST = 8,  /* opcodes */
     MARK_HEAD = 4096, /* bytes of a pickle that are skimmed */
     LINE_HEAD = 12,   /* letters at the beginning of a line that tell */
     STARTS = 4
@@ -114,31 +115,58 @@ static bool is_word(uint8_t c) {
            ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-/* "cos\nsystem\n", as protocol 0 looks names up: only names that are dangerous. `lf`: the first end
- * of a line; returns the opcode's place, or NULL. */
-static const uint8_t *old_lookup(const uint8_t *begin, const uint8_t *lf, const uint8_t *end) {
-    const uint8_t *module = lf;
-    const uint8_t *stop = lf + 1;
+static bool is_lookup(const uint8_t *opcode, const uint8_t *lf, const uint8_t *stop) {
+    const char *m = (const char *)opcode + 1;
+    const char *n = (const char *)lf + 1;
+    const size_t m_len = (size_t)(lf - opcode) - 1;
+    const size_t n_len = (size_t)(stop - lf) - 1;
     const char *why;
 
-    while (module > begin && lf - module < NAME_MOST && is_word(module[-1])) {
-        module--;
+    return sft__global_verdict(sft__global_find(m, m_len, n, n_len), m, m_len, n, n_len, &why) ==
+           SFT_SCAN_DANGEROUS;
+}
+
+/* Functions that a payload calls. Where letters stand before the opcode only these count: lists of
+ * words, one on each line, have "broadcast" and "acos", too. */
+static bool is_called(const uint8_t *name, size_t len) {
+    static const char *const names[] = {
+        "system",      "popen",      "Popen",    "eval",        "exec",          "spawn",
+        "posix_spawn", "execfile",   "check_",   "getoutput",   "import_module", "__import__",
+        "runpy",       "run_module", "run_path", "apply_async", "getattr",       "__reduce__"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const size_t n = strlen(names[i]);
+        if (len >= n && memcmp(name, names[i], n) == 0) {
+            return true;
+        }
     }
+    return false;
+}
+
+/* "cos\nsystem\n", as protocol 0 looks names up, whatever stands before it: only names that are
+ * dangerous. `lf`: the first end of a line; returns the opcode's place, or NULL. */
+static const uint8_t *old_lookup(runs *r, const uint8_t *lf, const uint8_t *end) {
+    const uint8_t *module = lf;
+    const uint8_t *stop = lf + 1;
+
     while (stop < end && stop - lf < NAME_MOST && is_word(*stop)) {
         stop++;
     }
-    if (stop == end || *stop != '\n' || stop == lf + 1 || lf - module < 2) {
+    if (stop == end || *stop != '\n' || stop == lf + 1) {
         return NULL;
     }
-    const char *m = (const char *)module + 1;
-    const char *n = (const char *)lf + 1;
-    const size_t m_len = (size_t)(lf - module) - 1;
-    const size_t n_len = (size_t)(stop - lf) - 1;
-    const bool lookup = *module == 'c' || *module == 'i';
-    return lookup && sft__global_verdict(sft__global_find(m, m_len, n, n_len), m, m_len, n, n_len,
-                                         &why) == SFT_SCAN_DANGEROUS
-               ? module
-               : NULL;
+    const bool called = is_called(lf + 1, (size_t)(stop - lf) - 1);
+    while (module > r->bytes && lf - module < NAME_MOST && is_word(module[-1])) {
+        module--;
+        const bool first = module == r->bytes || !is_word(module[-1]);
+        if ((*module == 'c' || *module == 'i') && lf - module >= 2 && (first || called)) {
+            sft__scan_pay(r->s, LOOKUP_COST);
+            if (is_lookup(module, lf, stop)) {
+                return module;
+            }
+        }
+    }
+    return NULL;
 }
 
 static void push_mark(runs *r, uint64_t at) {
@@ -163,7 +191,7 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
         }
     }
     for (p = r->bytes; !r->s->tired && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
-        const uint8_t *found = old_lookup(r->bytes, p, end);
+        const uint8_t *found = old_lookup(r, p, end);
         if (found != NULL) {
             push_mark(r, at + (uint64_t)(found - r->bytes));
         }

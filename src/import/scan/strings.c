@@ -29,7 +29,7 @@ enum {
 };
 
 /* Work is paid for with opcodes of the walk: one budget bounds the time of all. */
-static void pay(const sft__scan *s, uint64_t work) {
+void sft__scan_pay(const sft__scan *s, uint64_t work) {
     s->job->walk_left -= work < s->job->walk_left ? work : s->job->walk_left;
 }
 
@@ -45,7 +45,7 @@ static bool unpacks(const sft__scan *s, sft__pack pack, const uint8_t *bytes, si
     if (pack != SFT__PACK_ZLIB) {
         return true; /* its mark is long enough, or is looked at by its own library */
     }
-    pay(s, TRIAL_PRICE);
+    sft__scan_pay(s, TRIAL_PRICE);
     sft__stepper *step = sft__step_create(pack, s->job->allocator);
     if (step == NULL) {
         return true;
@@ -268,7 +268,7 @@ static bool is_something(sft__scan *s, const uint8_t *bytes, size_t len, bool wa
     }
     const bool pickle = (bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) ||
                         sft__walk_skims(bytes, len, &opcodes);
-    pay(s, opcodes / 8);
+    sft__scan_pay(s, opcodes / 8);
     return pickle;
 }
 
@@ -295,7 +295,7 @@ static bool take_code(sft__scan *s, const sft__scan_part *part, const uint8_t *t
     const uint8_t *table = s->letters[code];
     uint8_t some[SOME];
 
-    pay(s, CODE_PRICE);
+    sft__scan_pay(s, CODE_PRICE);
     if (s->job->walk_left == 0) {
         too_much(s, part);
         return false;
@@ -317,11 +317,11 @@ static bool take_code(sft__scan *s, const sft__scan_part *part, const uint8_t *t
         return false;
     }
     const size_t size = decode(out, room, text, len, table, bits);
-    pay(s, size / CODE_BYTES);
+    sft__scan_pay(s, size / CODE_BYTES);
     if ((is_something(s, out, size, false) || is_letters(out, size)) &&
         !is_text_known(s, out, size)) {
         const sft__scan_part inner = {.size = size, .base = SFT_NO_OFFSET};
-        pay(s, price_of(out, size));
+        sft__scan_pay(s, price_of(out, size));
         push_string(s, part, inner, out, room, code == SFT__HEX ? "hex" : "base64");
         return true;
     }
@@ -378,7 +378,7 @@ static void push_copy(sft__scan *s, const sft__scan_part *part, const uint8_t *b
         return;
     }
     memcpy(copy, bytes, len);
-    pay(s, price_of(bytes, len));
+    sft__scan_pay(s, price_of(bytes, len));
     push_string(s, part, inner, copy, room, "string");
 }
 
@@ -407,7 +407,7 @@ bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *by
     uint64_t opcodes = 0;
     const bool met = sft__walk_skims(bytes, len, &opcodes);
 
-    pay(s, opcodes / 4);
+    sft__scan_pay(s, opcodes / 4);
     if (s->job->walk_left == 0) {
         too_much(s, part);
     }
@@ -415,10 +415,10 @@ bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *by
 }
 
 void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner) {
-    const uint64_t place[2] = {(uint64_t)(uintptr_t)inner.source, inner.offset};
+    const uint64_t place[3] = {(uint64_t)(uintptr_t)inner.source, inner.offset, s->closed};
 
     if (!is_text_known(s, (const uint8_t *)place, sizeof place)) {
-        pay(s, 2000);
+        sft__scan_pay(s, 2000);
         push_string(s, part, inner, NULL, 0, "pickle");
     }
 }
@@ -447,12 +447,13 @@ void sft__scan_stretch(sft__import *job, const sft__scan_part *part, const uint8
     if (s == NULL || head_len < LEAST || s->tired) {
         return;
     }
-    pay(s, (part->size < ZIP_TAIL ? part->size : ZIP_TAIL) / TAIL_BYTES);
-    const uint64_t place[3] = {(uint64_t)(uintptr_t)part->source, part->offset, part->size};
+    sft__scan_pay(s, (part->size < ZIP_TAIL ? part->size : ZIP_TAIL) / TAIL_BYTES);
+    const uint64_t place[4] = {(uint64_t)(uintptr_t)part->source, part->offset, part->size,
+                               s->closed};
     if ((sft__scan_is_file(head, head_len) || is_packed(s, head, head_len, true) ||
          is_letters(head, head_len) || is_shell_there(s, part)) &&
         !is_text_known(s, (const uint8_t *)place, sizeof place)) {
-        pay(s, price_of(head, head_len));
+        sft__scan_pay(s, price_of(head, head_len));
         push_string(s, part, *part, NULL, 0, "string");
     }
 }

@@ -77,6 +77,7 @@ typedef struct sft__scan {
     bool tired;                      /* no more strings are looked into: that was said */
     uint64_t string_bytes;           /* copies of strings that wait */
     uint32_t strings;                /* that were looked into */
+    uint64_t closed;                 /* sources: their addresses may come again */
     uint64_t known[SFT__SCAN_KNOWN]; /* hashes of the last ones */
 } sft__scan;
 
@@ -113,6 +114,8 @@ sft_status sft__scan_apart(sft__scan *s, const sft__scan_part *part, const sft__
  * all. */
 sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_error *err);
 
+/* Work, out of the budget of the walk, in opcodes. strings.c */
+void sft__scan_pay(const sft__scan *s, uint64_t work);
 /* strings.c: a text that may be base64 or hex is decoded; what comes out becomes a part if it is
  * anything. whole: it begins here, else only where its first letters tell. */
 void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
@@ -129,5 +132,9 @@ bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *by
 void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner);
 /* runs.c: texts in base64 that stand anywhere in the bytes of a part; marks: pickles, too. */
 sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err);
+
+/* decoded.c: tensors of HDF5 that are compressed, or lie in pieces: the catalog is taken over. */
+sft_status sft__scan_decoded(sft__scan *s, const sft__scan_part *part, sft_catalog *catalog,
+                             sft_error *err);
 
 #endif
