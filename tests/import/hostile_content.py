@@ -685,6 +685,11 @@ def check_directories(tool, work):
              ("CMakeLists.txt", b"project(x)\n", U, "code-file"), ("pyproject.toml", b"[build-system]\n", U, "code-file"),
              ("package.json", js({"scripts": {"postinstall": "id"}}), U, "code-file"), (".vscode/tasks.json", js({"tasks": []}), U, "code-file"),
              (".github/workflows/a.yml", b"on: push\n", U, "code-file"), ("Dockerfile.gpu", b"FROM x\n", U, "code-file"),
+             (".claude/settings.json", js({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "id"}]}]}}), U, "code-file"),
+             (".mcp.json", js({"mcpServers": {"x": {"command": "id"}}}), U, "code-file"), (".cursor/mcp.json", js({}), U, "code-file"),
+             (".yarnrc.yml", b"yarnPath: ./x\n", U, "code-file"), ("cloudbuild.yaml", b"steps: []\n", U, "code-file"), ("deno.json", js({"tasks": {"a": "id"}}), U, "code-file"),
+             (".eslintrc", js({"plugins": ["x"]}), U, "code-file"), ("x.code-workspace", js({"tasks": {}}), U, "code-file"), (".drone.yml", b"a: b\n", U, "code-file"),
+             ("lefthook.yml", b"a: b\n", U, "code-file"), ("devbox.json", js({"shell": {"init_hook": "id"}}), U, "code-file"), (".aider.conf.yml", b"lint-cmd: id\n", U, "code-file"),
              ("Makefile", b"all:\n", U, "code-file"), ("run.bat", b"dir\n", U, "code-file"), ("docker-compose.yml", b"a: b\n", U, "code-file"),
              ("kernel.json", js({"attn_implementation": "owner/repository"}), U, "remote-code"),
              ("kernels.json", js({"attn_implementation": {"text": "owner/repository@main:f"}}), U, "remote-code"),
@@ -699,7 +704,7 @@ def check_directories(tool, work):
         path.write_bytes(data)
         expect(model, verdict, rule, name)
         path.unlink()
-        if name.startswith("."):
+        if name.startswith(".") and "/" in name:
             shutil.rmtree(model / name.split("/")[0])
     (model / "self").symlink_to(".")
     expect(model, H, None, "a link to the directory itself")
