@@ -28,7 +28,8 @@ extern "C" {
 
 /* ---------------------------------------------------------------- formats */
 
-/* Stable numbers. X(name, number, short name, title) */
+/* Stable numbers. X(name, number, short name, title). From 33 on: what a scan finds beside weights, for
+ * a reason of its own; no reader's, and never sft_import_detect()'s. */
 #define SFT_IMPORT_FORMAT_MAP(X)                                                                     \
     X(SFT_IMPORT_UNKNOWN, 0, "unknown", "no known format")                                           \
     X(SFT_IMPORT_SAFETENSORS, 1, "safetensors", "safetensors")                                       \
@@ -52,7 +53,18 @@ extern "C" {
     X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                          \
     X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")                          \
     X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")                         \
-    X(SFT_IMPORT_PADDLE, 19, "paddle", "Paddle parameters of a static graph (.pdiparams)")
+    X(SFT_IMPORT_PADDLE, 19, "paddle", "Paddle parameters of a static graph (.pdiparams)")              \
+    X(SFT_IMPORT_TEXT, 33, "text", "text")                                                             \
+    X(SFT_IMPORT_JSON, 34, "json", "JSON")                                                             \
+    X(SFT_IMPORT_YAML, 35, "yaml", "YAML")                                                             \
+    X(SFT_IMPORT_TEMPLATE, 36, "template", "Jinja template")                                           \
+    X(SFT_IMPORT_IMAGE, 37, "image", "image")                                                          \
+    X(SFT_IMPORT_GRAPH, 38, "graph", "graph of TensorFlow or Paddle")                                  \
+    X(SFT_IMPORT_TOKENIZER, 39, "tokenizer", "sentencepiece model")                                    \
+    X(SFT_IMPORT_NUMBERS, 40, "numbers", "numbers that a file beside it describes")                    \
+    X(SFT_IMPORT_ARCHIVE, 41, "archive", "archive")                                                    \
+    X(SFT_IMPORT_PACKED, 42, "compressed", "compressed")                                               \
+    X(SFT_IMPORT_MARKER, 43, "marker", "empty, as its name says")
 
 typedef enum sft_import_format {
 #define SFT_IMPORT_ENUM(name, number, word, title) name = number,

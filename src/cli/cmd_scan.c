@@ -66,7 +66,12 @@ static void put_text(scanning *s, const result *r) {
     cli_puts(&c->out, c->color ? color : "");
     cli_puts(&c->out, verdict_word(verdict));
     cli_puts(&c->out, c->color ? CLI_NORMAL : "");
-    cli_printf(&c->out, " (%s)\n", s->api->format_title(format_of(s, r)));
+    if (r->report != NULL) {
+        cli_printf(&c->out, " (%s)", s->api->format_title(format_of(s, r)));
+    } else if (verdict == SFT_SCAN_HARMLESS) {
+        cli_printf(&c->out, " (%s)", r->own.message);
+    }
+    cli_puts(&c->out, "\n");
     for (size_t i = 0; i < finding_count(s, r); i++) {
         const sft_finding *f = finding_at(s, r, i);
         const bool quiet = f->kind == SFT_FINDING_NOTE || f->kind == SFT_FINDING_LEFT_OUT ||

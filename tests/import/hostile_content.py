@@ -665,6 +665,11 @@ def check_directories(tool, work):
         got = [r for r in results if r["verdict"] != H]
         worst = D if any(r["verdict"] == D for r in got) else U if got else H
         rules = {f["rule"] for r in got for f in r["findings"]}
+        nameless = [r["file"] for r in results if r["verdict"] == H and r["format"] == "unknown" and
+                    r["findings"][:1] != [f for f in r["findings"] if f["rule"] == "link-directory"][:1]]
+        if nameless:
+            bad += 1
+            print(f"{what}: harmless, but nothing says what they are: {nameless[:5]}", file=sys.stderr)
         if worst != verdict or run.returncode != (verdict != H) or (rule is not None and rule not in rules):
             bad += 1
             print(f"{what}: {worst} {sorted(rules)}, status {run.returncode}, expected {verdict} {rule}: "
@@ -771,6 +776,9 @@ def check_cases(tool, work, keep):
         run, results, seconds = scan(tool, path)
         got = results[0] if results else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
         rules = {f["rule"] for f in got["findings"]}
+        if got["verdict"] == H and got["format"] == "unknown":
+            bad += 1
+            print(f"{path}: harmless, but nothing says what it is", file=sys.stderr)
         right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U))
         status = {H: 0}.get(got["verdict"], 1)
         if not right or (rule is not None and rule not in rules) or run.returncode != status or seconds > LIMIT_SECONDS:

@@ -214,22 +214,34 @@ static bool is_template(const char *name) {
            sft__content_ends(name, ".j2");
 }
 
+static bool recognised(const sft__content *c, uint32_t format, bool good) {
+    c->state->format = format;
+    return good;
+}
+
 static bool text_rules(const sft__content *c) {
     bool json = false;
 
     if (!sft__content_is_text(c->data, c->len)) {
         return false;
     }
+    c->state->format = SFT_IMPORT_TEXT;
     if (is_torchscript(c)) {
         return sft__content_torchscript(c);
     }
     if (is_template(c->name)) {
-        return sft__content_template(c, "", 0, 0, (const char *)c->data, c->len);
+        return recognised(c, SFT_IMPORT_TEMPLATE,
+                          sft__content_template(c, "", 0, 0, (const char *)c->data, c->len));
     }
     const bool good = sft__content_json(c, &json);
     if (json) { /* valid, and nothing in it: still, a program's name makes it one */
         const char *sentence;
-        return good && !sft__content_runs(c->name, &sentence);
+        return recognised(c, SFT_IMPORT_JSON, good && !sft__content_runs(c->name, &sentence));
+    }
+    if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
+        c->state->format = SFT_IMPORT_YAML;
+    } else if (sft__content_ends(c->name, ".svg")) {
+        c->state->format = SFT_IMPORT_IMAGE;
     }
     return sft__content_text(c) && !c->state->odd;
 }
@@ -264,9 +276,12 @@ static sft_status take_bytes(sft__content *c, const uint8_t *head, size_t head_l
         memset(data + len, 0, SFT__JSON_SLACK);
         c->data = data;
         c->len = len;
-        *positive = (image && sft__content_image(c)) || (text && text_rules(c)) ||
-                    (pieces && sft__content_pieces(c)) || (finger && sft__content_fingerprint(c)) ||
-                    *positive;
+        const bool good =
+            (image && recognised(c, SFT_IMPORT_IMAGE, sft__content_image(c))) ||
+            (text && text_rules(c)) ||
+            (pieces && sft__content_pieces(c) && recognised(c, SFT_IMPORT_TOKENIZER, true)) ||
+            (finger && sft__content_fingerprint(c) && recognised(c, SFT_IMPORT_GRAPH, true));
+        *positive = *positive || good;
     }
     sft__free(a, data, len + SFT__JSON_SLACK);
     return status;
@@ -306,8 +321,10 @@ static sft_status take_part(sft__content *c, bool *positive, sft_error *err) {
     const size_t n = part->size < HEAD ? (size_t)part->size : HEAD;
     if (n == 0) {
         /* empty on purpose: git's and Hugging Face's */
-        *positive = *positive || strcmp(sft__content_base(c->name), ".gitkeep") == 0 ||
-                    sft__content_ends(c->name, ".lock") || strstr(c->name, ".no_exist/") != NULL;
+        const bool marker = strcmp(sft__content_base(c->name), ".gitkeep") == 0 ||
+                            sft__content_ends(c->name, ".lock") ||
+                            strstr(c->name, ".no_exist/") != NULL;
+        *positive = *positive || (marker && recognised(c, SFT_IMPORT_MARKER, true));
         return SFT_OK;
     }
     git_rules(c);
@@ -322,11 +339,15 @@ static sft_status take_part(sft__content *c, bool *positive, sft_error *err) {
         return h5_configs(c, part, err); /* behind a user block */
     }
     if (sft__content_is_data(c)) {
-        *positive = true;
+        *positive = recognised(c, SFT_IMPORT_NUMBERS, true);
         return SFT_OK;
     }
     SFT_TRY(take_graph(c, head, n, &graph, positive, err));
-    return graph ? SFT_OK : take_bytes(c, head, n, positive, err);
+    if (graph) {
+        c->state->format = SFT_IMPORT_GRAPH;
+        return SFT_OK;
+    }
+    return take_bytes(c, head, n, positive, err);
 }
 
 /* A string that was decoded: JSON, if it is any. */
@@ -375,6 +396,9 @@ sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool 
     }
     c.at = part->base == SFT_NO_OFFSET ? SFT_NO_OFFSET : part->base + part->offset;
     SFT_TRY(take_part(&c, &good, err));
+    if (part->where[0] == '\0' && state.format != SFT_IMPORT_UNKNOWN) {
+        sft__scan_names(job, state.format);
+    }
     *positive = *positive || (good && !state.odd); /* whatever it is, its name may run it */
     return state.status;
 }

@@ -31,6 +31,7 @@ typedef struct sft__content_state {
     unsigned found; /* times that something was */
     unsigned templates;
     size_t template_bytes;
+    uint32_t format;   /* what the content was recognised as; SFT_IMPORT_UNKNOWN: nothing */
     sft_status status; /* of the world outside; the rules go on */
     sft_error *err;
 } sft__content_state;

@@ -230,6 +230,16 @@ static bool is_short_text(const sft__looked *l, const sft__scan_part *part) {
     return named && part->size <= SMALL;
 }
 
+/* What the file is, if no reader has said it. */
+void sft__scan_names(sft__import *job, uint32_t format) {
+    const uint32_t said = sft_import_report_format(job->report);
+
+    if (said == SFT_IMPORT_UNKNOWN || (said == SFT_IMPORT_OTHER && format >= SFT_IMPORT_IMAGE) ||
+        (said == SFT_IMPORT_TORCH_TAR && format == SFT_IMPORT_ARCHIVE)) {
+        sft__report_format(job->report, format);
+    }
+}
+
 /* Why nothing shows that the part is harmless. */
 static void floor_note(sft__scan *s, const sft__scan_part *part, const sft__looked *l) {
     const char *why = l->sentence[0] != '\0' ? l->sentence
@@ -390,6 +400,9 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
         SFT_TRY(unpack_part(s, &part, l, &packed, err));
     }
     SFT_TRY(content_part(s, &part, l, &vouched, err));
+    if (part.depth == 0 && !l->read && (members || packed)) {
+        sft__scan_names(s->job, members ? SFT_IMPORT_ARCHIVE : SFT_IMPORT_PACKED);
+    }
     const bool positive = l->read || is_short_text(l, &part) || complete || packed;
     if (!l->read && !packed && !vouched && !is_excused(l, complete, members) &&
         !(positive && l->format == SFT_IMPORT_UNKNOWN)) {

@@ -65,6 +65,9 @@ void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *
 void sft__scan_stretch(sft__import *job, const sft__scan_part *part, const uint8_t *head,
                        size_t head_len);
 
+/* Says what the file is, if no reader has said it. */
+void sft__scan_names(sft__import *job, uint32_t format);
+
 /* Rules about what else a loader would act on: configurations, graphs, templates, code. *positive
  * is set where the bytes are of a kind that no loader executes, proven by a test of all that
  * matters (it is not cleared otherwise). Findings are added with the place and part->where. Errors:
