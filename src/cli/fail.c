@@ -139,8 +139,8 @@ void cli_fail_plainly(cli *c, const char *file, const sft_error *err) {
     if (c->first.status == SFT_OK) {
         c->first = *err;
     }
-    if (status == CLI_STOPPED) {
-        return; /* who interrupts needs no telling */
+    if (status == CLI_STOPPED || (err->status == SFT_E_IO && cli_sys_closed_pipe(err->sys))) {
+        return; /* who interrupts, or closes the pipe that we write to, needs no telling */
     }
     add_start(c, &l, file);
     if (err->offset != SFT_NO_OFFSET) {

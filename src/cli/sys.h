@@ -39,6 +39,7 @@ uint64_t cli_sys_stream_stamp(int fd);
 void cli_sys_close_stream(int fd);
 bool cli_sys_not_found(int error);
 bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignored when it is 0 */
+bool cli_sys_closed_pipe(int error); /* of a write whose reader has gone */
 const char *cli_sys_text(int error, char *text, size_t cap);
 
 typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;

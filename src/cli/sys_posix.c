@@ -226,6 +226,10 @@ bool cli_sys_exists_error(int error) {
     return error == EEXIST;
 }
 
+bool cli_sys_closed_pipe(int error) {
+    return error == EPIPE;
+}
+
 bool cli_sys_regular_fd(int fd) {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;

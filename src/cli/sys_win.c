@@ -171,6 +171,10 @@ bool cli_sys_exists_error(int error) {
     return error == ERROR_ALREADY_EXISTS || error == ERROR_FILE_EXISTS;
 }
 
+bool cli_sys_closed_pipe(int error) {
+    return error == ERROR_BROKEN_PIPE || error == ERROR_NO_DATA;
+}
+
 bool cli_sys_regular_fd(int fd) {
     LARGE_INTEGER zero = {.QuadPart = 0};
     LARGE_INTEGER at;
