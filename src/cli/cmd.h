@@ -81,6 +81,7 @@ typedef struct cli_opt {
 #define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
 #define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
 #define CLI_WITH_RANKS   512u /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
+#define CLI_NO_STDIN  2048u /* no option: - is no operand */
 #define CLI_WITH_TEAM 1024u /* no option: safetensors-mpi has this command (team.h) */
 
 /* ---------------------------------------------------------------- commands */
@@ -154,6 +155,7 @@ struct cli {
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
+    sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
     struct cli_secret *secrets; /* of url.c: URLs that hold some */
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
@@ -229,7 +231,11 @@ bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* Of what was opened so: says so (exit status 3) if a file was written to meanwhile, and what was told of
  * it is neither of what it was nor of what it is; not if c->proved. NULL is fine. */
 void cli_close(cli *c, sft_catalog *catalog);
-/* The same without a word. */
+/* Standard input as bytes: the file itself if it is one, else read to its end. */
+sft_status cli_stdin_source(cli *c, sft_source **out, sft_error *err);
+bool cli_reads_stdin(const cli *c); /* one of the operands is - */
+void cli_stdin_end(cli *c);
+/* cli_open without a word. */
 sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
                             sft_error *err);
 /* Workers for --jobs; NULL for one. Made on first use, freed by main. */

@@ -6,6 +6,7 @@
 #include "cmd.h"
 #include "ranks.h"
 #include "sys.h"
+#include "wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,9 +152,6 @@ static void test_deviation(verdict *v) {
     sft_catalog *again;
     sft_error err;
 
-    if (strcmp(v->operand, "-") == 0) { /* a pipe cannot be read twice */
-        return;
-    }
     const sft_status status = cli_open_quietly(v->c, v->operand, SFT_OPEN_STRICT, &again, &err);
     if (status != SFT_OK && (status < SFT_E_FORMAT || status >= SFT_E_NOT_FOUND)) {
         v->status = status; /* of the system or the network: no verdict on the file */
@@ -317,11 +315,6 @@ static void print_json(const verdict *v, const char *hint) {
     cli_json_newline(&j);
 }
 
-static void put_operand(cli_out *o, const char *operand) {
-    const char *name = strcmp(operand, "-") == 0 ? "standard input" : operand;
-    cli_put_escaped(o, name, strlen(name));
-}
-
 static void print_warning(cli *c, const char *message, const sft_tensor *tensor) {
     cli_puts(&c->out, c->color ? "  " CLI_YELLOW "warning:" CLI_NORMAL " " : "  warning: ");
     cli_puts(&c->out, message); /* printable by contract */
@@ -355,7 +348,7 @@ static void print_valid(const verdict *v) {
     for (size_t i = 0; i < sft_catalog_file_count(v->catalog); i++) {
         nbytes += sft_catalog_file_at(v->catalog, i)->data_bytes;
     }
-    put_operand(o, v->operand);
+    cli_put_name(o, v->operand);
     cli_puts(o, v->c->color ? ": " CLI_GREEN "ok" CLI_NORMAL : ": ok");
     cli_printf(o, ", %s tensor%s, %s%s\n", cli_grouped(number, tensors), tensors == 1 ? "" : "s",
                cli_size(size, nbytes, v->c->units), v->digests_match ? ", digests match" : "");
@@ -366,7 +359,7 @@ static void print_invalid(const verdict *v, const char *hint) {
     cli_out *o = &v->c->out;
     const sft_error *err = &v->err;
 
-    put_operand(o, v->operand);
+    cli_put_name(o, v->operand);
     cli_puts(o, v->c->color ? ": " CLI_RED "invalid" CLI_NORMAL ": " : ": invalid: ");
     if (err->offset != SFT_NO_OFFSET) {
         cli_printf(o, "at byte %llu: ", (unsigned long long)err->offset);
@@ -481,6 +474,22 @@ static void fail_listing(cli *c, const char *folder, int error) {
     cli_fail(c, folder, &err);
 }
 
+/* Several files without an index may be ranks, which the checkpoint wing alone can tell. */
+static bool parts_unknown(cli *c, const char *folder, const names *files) {
+    sft_error err;
+
+    for (size_t i = 0; i < files->count; i++) {
+        if (ends_with(files->items[i], ".index.json")) {
+            return false;
+        }
+    }
+    if (files->count < 2 || !cli_wing_gone(CLI_WING_CHECKPOINT, &err)) {
+        return false;
+    }
+    cli_fail_plainly(c, folder, &err);
+    return true;
+}
+
 /* Can the parts be put together? In folders below the operand only ranks are parts. */
 static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
     const uint32_t kind = cli_ranks_kind(folder);
@@ -547,7 +556,9 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
-    for (size_t i = 0; i < w.folders.count && w.files.count != 0 && !cli_stopped(c); i++) {
+    const size_t parts =
+        w.files.count == 0 || parts_unknown(c, folder, &w.files) ? 0 : w.folders.count;
+    for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
         check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, n);
     }
     tell_changed(c, &w.files, stamps);

@@ -630,6 +630,9 @@ static void run(cli *c) {
         const uint32_t format = output_format(c);
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);
+        } else if (cli_reads_stdin(c)) {
+            cli_usage(c, "files are needed, which may have others beside them: safetensors cp - OUT "
+                         "writes what standard input holds");
         } else if (make_output(c, &k, &made)) {
             convert(&k);
             if (c->operand_count == 1) {

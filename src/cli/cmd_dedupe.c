@@ -163,7 +163,7 @@ const cli_command cli_cmd_dedupe = {
     .examples = "safetensors dedupe checkpoint/ --layout strategy/ -o small/\n"
                 "safetensors dedupe checkpoint/ --rule balanced -o small/ --plan",
     .options = dedupe_options,
-    .common = CLI_BATCH_COMMON | CLI_WITH_RANKS,
+    .common = CLI_NO_STDIN | CLI_BATCH_COMMON | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_dedupe,
@@ -192,7 +192,7 @@ const cli_command cli_cmd_expand = {
     .examples = "safetensors expand small/ -o full/\n"
                 "safetensors expand checkpoint/ --layout strategy.ckpt -o full/",
     .options = expand_options,
-    .common = CLI_BATCH_COMMON | CLI_WITH_RANKS,
+    .common = CLI_NO_STDIN | CLI_BATCH_COMMON | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_expand,

@@ -330,7 +330,7 @@ const cli_command cli_cmd_layout = {
                 "safetensors layout merge strategy/ -o merged.ckpt\n"
                 "safetensors layout convert plan.json --ranks 8 -o layout.json",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE,
+    .common = CLI_NO_STDIN | CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE,
     .min_operands = 2,
     .max_operands = CLI_MANY,
     .run = run,

@@ -137,7 +137,7 @@ const cli_command cli_cmd_resume_point = {
     .examples = "safetensors resume-point output/checkpoint\n"
                 "safetensors resume-point --json runs/llama | jq -r .chosen.path",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS,
+    .common = CLI_NO_STDIN | CLI_WITH_JSON | CLI_WITH_LIMITS,
     .min_operands = 1,
     .max_operands = 1,
     .run = run,

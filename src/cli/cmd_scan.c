@@ -61,7 +61,7 @@ static void put_text(scanning *s, const result *r) {
                         : verdict == SFT_SCAN_UNKNOWN ? CLI_YELLOW
                                                       : CLI_GREEN;
 
-    cli_put_escaped(&c->out, r->file, strlen(r->file));
+    cli_put_name(&c->out, r->file);
     cli_puts(&c->out, ": ");
     cli_puts(&c->out, c->color ? color : "");
     cli_puts(&c->out, verdict_word(verdict));
@@ -241,11 +241,15 @@ static void put_sarif(scanning *s, const result *r) {
 static sft_status scan(scanning *s, const char *operand, const sft_import_options *options,
                        sft_import_report **report, sft_error *err) {
     sft_source *source;
+    sft_status status;
 
-    if (!cli_is_url(operand)) {
+    if (strcmp(operand, "-") == 0) {
+        status = cli_stdin_source(s->c, &source, err);
+    } else if (cli_is_url(operand)) {
+        status = cli_url_source(s->c, operand, &source, err);
+    } else {
         return s->api->scan(report, operand, options, err);
     }
-    const sft_status status = cli_url_source(s->c, operand, &source, err);
     return status == SFT_OK ? s->api->scan_source(report, source, options, err) : status;
 }
 
@@ -386,7 +390,8 @@ static void scan_directory(scanning *s, const char *directory) {
 static void scan_one(scanning *s, const char *operand) {
     result r;
 
-    if (!cli_is_url(operand) && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+    if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
+        cli_sys_kind(operand) == CLI_KIND_FOLDER) {
         scan_directory(s, operand);
     } else if (scan_file(s, operand, &r)) {
         put(s, &r);
@@ -435,6 +440,8 @@ const cli_command cli_cmd_scan = {
         "strings of pickles. Harmless is only what there is a reason for: a known format in order "
         "whose names are all vouched for, or bytes that no loader executes; everything else is "
         "unknown. Of a URL only what is looked at is fetched. "
+        "- is standard input, which has no name: what programs run because of their names is "
+        "judged by its bytes alone. "
         "Of a directory every file beneath it is read, hidden ones too, each with a verdict of its "
         "own; links out of it are named and not followed, but for those of Hugging Face's cache. "
         "-v lists the harmless too. Conversion and the other commands read files by the "

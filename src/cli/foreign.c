@@ -5,6 +5,7 @@
  */
 #include "foreign.h"
 #include "lost.h"
+#include "ranks.h"
 #include "sys.h"
 #include "url.h"
 #include "wing.h"
@@ -89,15 +90,16 @@ static bool is_about_content(sft_status status) {
 }
 
 static sft_status open_bytes(cli *c, const char *operand, sft_source **out, sft_error *err) {
-    return cli_is_url(operand) ? cli_url_source(c, operand, out, err)
-                               : sft_source_open(out, operand, SFT_ACCESS_READ, NULL, err);
+    return strcmp(operand, "-") == 0 ? cli_stdin_source(c, out, err)
+           : cli_is_url(operand)     ? cli_url_source(c, operand, out, err)
+                                     : sft_source_open(out, operand, SFT_ACCESS_READ, NULL, err);
 }
 
-/* source: of a URL; a path is opened by the wing itself, which may find files beside it. */
+/* source: of a URL or standard input; a path is opened by the wing itself, which may find files beside it. */
 static sft_status open_as(const sft_import_api *api, const char *operand, sft_source *source,
                           const sft_import_options *options, sft_catalog **out,
                           sft_import_report **report, sft_error *err) {
-    if (cli_is_url(operand)) {
+    if (cli_is_url(operand) || strcmp(operand, "-") == 0) {
         return api->open_source(out, source, options, report, err);
     }
     sft_source_close(source);
@@ -153,11 +155,22 @@ static bool may_be_several(const char *operand, sft_status status) {
 
 /* A path of no file may be a prefix of TensorFlow's: then the index that it stands for. */
 static const char *find_path(const char *operand, sft_status status, char *found, size_t size) {
-    if (cli_is_url(operand) || (status != SFT_E_NOT_FOUND && status != SFT_E_IO)) {
+    if (cli_is_url(operand) || strcmp(operand, "-") == 0 ||
+        (status != SFT_E_NOT_FOUND && status != SFT_E_IO)) {
         return NULL;
     }
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     return api != NULL && api->locate(found, size, operand, NULL) == SFT_OK ? found : NULL;
+}
+
+/* Refused by the core; a wing that could tell more is not there to be asked. */
+static bool unasked(const char *operand, sft_status status, sft_error *err) {
+    if (!is_about_content(status) || ends_with(operand, ".safetensors") ||
+        ends_with(operand, ".safetensors.index.json")) {
+        return false;
+    }
+    return (cli_ranks_possible(operand) && cli_wing_gone(CLI_WING_CHECKPOINT, err)) ||
+           cli_wing_gone(CLI_WING_IMPORT, err);
 }
 
 sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
@@ -170,6 +183,11 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     sft_source *source;
     sft_error why;
 
+    if (unasked(operand, status, &why)) {
+        *foreign = true;
+        *err = why;
+        return CLI_WING_MISSING;
+    }
     if (may_be_several(operand, status)) {
         const sft_status several = open_several(c, operand, out, &why);
         *foreign = several != SFT_E_NOT_FOUND;

@@ -93,6 +93,8 @@ static void run(cli *c, int argc, char **argv) {
     } else if (cli_parse(c, argc - 2, argv + 2)) {
         if (cli_flag(c, "help")) {
             cli_help(c, c->command);
+        } else if ((c->command->common & CLI_NO_STDIN) != 0 && cli_reads_stdin(c)) {
+            cli_usage(c, "a file or folder is needed, not standard input");
         } else {
             cli_leftover_tell(c);
             c->command->run(c);
@@ -132,6 +134,7 @@ int cli_main(int argc, char **argv, const cli_team *team) {
     cli_team_end(&c);
     cli_url_end(&c);
     cli_ranks_end(&c);
+    cli_stdin_end(&c);
     cli_lost_end(&c);
     sft_pool_free(c.pool);
     free(c.values);

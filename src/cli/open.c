@@ -11,23 +11,77 @@
 #include "url.h"
 #include <string.h>
 
-static sft_status open_stdin(const sft_open_options *options, sft_catalog **out, sft_error *err) {
+/* ---------------------------------------------------------------- standard input */
+
+static sft_status kept_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+    return sft_source_read(self, offset, dst, size, err);
+}
+
+static sft_status kept_borrow(void *self, uint64_t offset, size_t size, const void **data,
+                              sft_error *err) {
+    return sft_source_borrow(self, offset, size, data, err);
+}
+
+/* A pipe is read once and kept, as more than one reader may ask what it is. */
+static sft_status open_kept(cli *c, sft_source **out, sft_error *err) {
+    static const sft_source_vtable vtable = {
+        .struct_size = sizeof vtable, .read_at = kept_read, .borrow = kept_borrow};
+    sft_status status = SFT_OK;
+
+    if (c->stdin_bytes == NULL) {
+        /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
+        cli_sys_catch(false);
+        status = sft_source_open_stream(&c->stdin_bytes, 0, 0, NULL, err);
+        cli_sys_catch(true);
+    }
+    return status == SFT_OK
+               ? sft_source_create(out, &vtable, c->stdin_bytes, sft_source_size(c->stdin_bytes),
+                                   SFT_SOURCE_MEMORY, "stream", NULL, err)
+               : status;
+}
+
+sft_status cli_stdin_source(cli *c, sft_source **out, sft_error *err) {
+    sft_status status = SFT_E_IO;
+
+    *out = NULL;
+    if (c->stdin_bytes == NULL && cli_sys_regular_fd(0)) {
+        status = sft_source_open_fd(out, 0, SFT_ACCESS_READ, NULL, err);
+    }
+    /* not every system lets an inherited file be looked at */
+    return status == SFT_E_IO ? open_kept(c, out, err) : status;
+}
+
+bool cli_reads_stdin(const cli *c) {
+    for (size_t i = 0; i < c->operand_count; i++) {
+        if (strcmp(c->operands[i], "-") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cli_stdin_end(cli *c) {
+    sft_source_close(c->stdin_bytes);
+    c->stdin_bytes = NULL;
+}
+
+static sft_status open_stdin(cli *c, const sft_open_options *options, sft_catalog **out,
+                             sft_error *err) {
     sft_source *source;
     sft_status status;
 
     *out = NULL;
-    if (cli_sys_regular_fd(0)) {
+    if (c->stdin_bytes == NULL && cli_sys_regular_fd(0)) {
         status = sft_catalog_open_fd(out, 0, options, err);
-        if (status != SFT_E_IO) { /* not every system lets an inherited file be looked at */
+        if (status != SFT_E_IO) {
             return status;
         }
     }
-    /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
-    cli_sys_catch(false);
-    status = sft_source_open_stream(&source, 0, 0, NULL, err);
-    cli_sys_catch(true);
+    status = open_kept(c, &source, err);
     return status == SFT_OK ? sft_catalog_open_source(out, source, options, err) : status;
 }
+
+/* ---------------------------------------------------------------- operands */
 
 /* foreign: whether the import wing was asked. */
 static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
@@ -42,7 +96,8 @@ static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_cata
     options.limits = &limits;
     options.flags = flags;
     if (strcmp(operand, "-") == 0) {
-        return open_stdin(&options, out, err);
+        const sft_status read = open_stdin(c, &options, out, err);
+        return read != SFT_OK ? cli_open_foreign(c, operand, read, out, foreign, err) : SFT_OK;
     }
     if (cli_is_url(operand)) {
         const sft_status there = cli_url_open(c, operand, &options, out, err);

@@ -83,6 +83,11 @@ void cli_put_escaped(cli_out *o, const char *text, size_t len) {
     }
 }
 
+void cli_put_name(cli_out *o, const char *operand) {
+    const char *name = strcmp(operand, "-") == 0 ? "standard input" : operand;
+    cli_put_escaped(o, name, strlen(name));
+}
+
 /* ---------------------------------------------------------------- characters */
 
 uint32_t cli_decode(const char *text, size_t len, size_t *used) {

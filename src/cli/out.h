@@ -29,6 +29,8 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void cli_printf(cli_out *o, const char *format, ...); /* at most 1,023 bytes; nothing from files */
 void cli_put_escaped(cli_out *o, const char *text, size_t len);
+/* An operand as text calls it: - is standard input. */
+void cli_put_name(cli_out *o, const char *operand);
 void cli_put_blanks(cli_out *o, size_t count);
 void cli_flush(cli_out *o);
 

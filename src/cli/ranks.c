@@ -54,7 +54,7 @@ static sft_status open_other(void *ctx, const char *path, const sft_open_options
 
     *out = NULL;
     if (api == NULL) {
-        return SFT_E_UNSUPPORTED;
+        return CLI_WING_MISSING;
     }
     cli_import_options(c, &o, &limits);
     o.allocator = options->allocator;
@@ -78,7 +78,7 @@ sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_se
 
     *out = NULL;
     if (api == NULL) {
-        return SFT_E_UNSUPPORTED;
+        return CLI_WING_MISSING;
     }
     SFT_INIT(&o);
     o.ranks = ranks;
@@ -149,7 +149,7 @@ sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
 
     *out = NULL;
     if (path == NULL) {
-        return cli_ranks_api(err) == NULL ? SFT_E_UNSUPPORTED : SFT_OK;
+        return cli_ranks_api(err) == NULL ? CLI_WING_MISSING : SFT_OK;
     }
     return cli_ranks_read_layout(path, cli_number(c, "ranks", 0), out, err);
 }
@@ -184,7 +184,7 @@ sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *o
 
     *out = NULL;
     if (api == NULL) {
-        return SFT_E_UNSUPPORTED;
+        return CLI_WING_MISSING;
     }
     sft_status status = lasting_layout(c, &layouts, err);
     if (status != SFT_OK) {
@@ -230,6 +230,10 @@ sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_opti
     }
     const sft_checkpoint_api *api = cli_ranks_api(NULL);
     const bool stepped = cli_text(c, "step") != NULL && cli_sys_kind(operand) == CLI_KIND_FOLDER;
+    if (api == NULL && (stepped || cli_text(c, "layout") != NULL)) {
+        *ours = true;
+        return cli_wing_get(CLI_WING_CHECKPOINT, err) == NULL ? CLI_WING_MISSING : SFT_OK;
+    }
     if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
         (kind == SFT_CHECKPOINT_NONE && !stepped)) {
         return SFT_OK; /* the core says what is wrong with it */

@@ -170,7 +170,7 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
 
     *out = NULL;
     return api != NULL ? api->source_open(out, c->remote, cli_url_real(c, operand), err)
-                       : SFT_E_UNSUPPORTED;
+                       : CLI_WING_MISSING;
 }
 
 void cli_url_end(cli *c) {

@@ -5,6 +5,7 @@
  */
 #include "ranks.h"
 #include "verify.h"
+#include "wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static sft_status compare(cli *c, const sft_catalog *catalog, size_t file, const
     char shown[64];
 
     if (api == NULL) {
-        return SFT_E_UNSUPPORTED;
+        return CLI_WING_MISSING;
     }
     const bool number = parse(text, len, &recorded);
     const sft_status status =

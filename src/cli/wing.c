@@ -75,8 +75,8 @@ const void *cli_wing_get(cli_wing wing, sft_error *err) {
         return tables[wing];
     }
     if (getter == NULL && row->library == NULL) {
-        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s needs the %s wing, which this build of the tool does not have",
+        (void)sft_error_set(err, CLI_WING_MISSING, 0, SFT_NO_OFFSET, NULL, 0,
+                            "%s needs libsafetensors-%s, which this build of the tool does not have",
                             row->what, row->name);
         return NULL;
     }
@@ -84,17 +84,21 @@ const void *cli_wing_get(cli_wing wing, sft_error *err) {
         getter = cli_wing_load(row->library, row->symbol, why, sizeof why);
     }
     if (getter == NULL) {
-        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(err, CLI_WING_MISSING, 0, SFT_NO_OFFSET, NULL, 0,
                             "%s needs the library %s: %s", row->what, row->library, why);
         return NULL;
     }
     const wing_head *head = getter();
     if (strcmp(head->version, sft_version()) != 0) {
-        (void)sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(err, CLI_WING_MISSING, 0, SFT_NO_OFFSET, NULL, 0,
                             "the %s wing is version %s, this tool is %s", row->name, head->version,
                             sft_version());
         return NULL;
     }
     tables[wing] = head;
     return head;
+}
+
+bool cli_wing_gone(cli_wing wing, sft_error *err) {
+    return rows[wing].library != NULL && cli_wing_get(wing, err) == NULL;
 }

@@ -20,8 +20,15 @@ typedef enum cli_wing {
     CLI_WING_COUNT
 } cli_wing;
 
-/* The wing's table, loaded on first use; NULL: *err says what is missing, SFT_E_UNSUPPORTED. */
+/* A library that is missing is a failure of the system (exit status 3), no verdict on a file. */
+#define CLI_WING_MISSING SFT_E_IO
+
+/* The wing's table, loaded on first use; NULL: *err says what is missing, CLI_WING_MISSING. */
 const void *cli_wing_get(cli_wing wing, sft_error *err);
+
+/* Whether the wing belongs to this tool, but its library cannot be opened: what it alone could tell
+ * must not pass for a verdict then. Not so of a build that never had it. */
+bool cli_wing_gone(cli_wing wing, sft_error *err);
 
 /* dlopen and dlsym of `symbol` (wing_posix.c, wing_win.c): its address, or NULL with a sentence in
  * text. */
