@@ -300,8 +300,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_describe(sft_metadata_entry *out, c
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
  * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
  * becomes model.safetensors, or shards of the same numbers with their index, in the folder `output`,
- * which must exist. Each file appears complete or not at all; the index last. After a
- * failure files that this call made are removed; those that it replaced stay as they are.
+ * which must exist; with `choose` shards at most as large as the largest of the input. Each file appears
+ * complete or not at all; the index last. After a failure files that this call made are removed; those that
+ * it replaced stay as they are.
  * Metadata "format": "pt" for PyTorch inputs, and one entry per alias (alias: name of the tensor), as
  * Hugging Face's conversion writes it.
  * result, report: may be NULL; report is about all inputs, its format that of the last.

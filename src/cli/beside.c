@@ -157,7 +157,7 @@ typedef struct names {
 static void note_name(void *ctx, const char *name, bool is_folder) {
     names *n = ctx;
 
-    if (!is_folder && (IS_ONE(name, carried) || IS_ONE(name, refused))) {
+    if (IS_ONE(name, carried) || (!is_folder && IS_ONE(name, refused))) {
         const size_t size = strlen(name) + 1;
         n->list = cli_resize(n->list, n->count + 1, sizeof *n->list);
         n->list[n->count] = cli_alloc(size, 1);
@@ -188,9 +188,11 @@ static void carry_one(cli *c, const char *folder, const char *from, const char *
         } else {
             copy_source(c, source, from, path);
         }
-    } else if (kind != CLI_KIND_FOLDER) {
+    } else {
         cli_warn(c, from, "%s: not carried along",
-                 kind == CLI_KIND_NONE ? "a link to nothing" : "no regular file");
+                 kind == CLI_KIND_NONE     ? "a link to nothing"
+                 : kind == CLI_KIND_FOLDER ? "a directory"
+                                           : "no regular file");
     }
 }
 

@@ -162,6 +162,8 @@ struct cli {
     sft_catalog *unnamed; /* what --names was applied to */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
+    struct cli_left *left; /* of lost.c: what the tool itself leaves behind */
+    size_t left_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
     uint64_t viewed; /* which of the first 64 --view-as have met a tensor */

@@ -75,6 +75,11 @@ static bool is_unsafe_name(const sft_tensor *t) {
     return false;
 }
 
+/* Of other formats alone: safetensors does not have it. */
+static bool is_reserved(const sft_tensor *t) {
+    return t->name_len == 12 && memcmp(t->name, "__metadata__", 12) == 0;
+}
+
 static bool is_nameless(const sft_tensor *t) {
     return t->name_len == 0;
 }
@@ -211,6 +216,11 @@ static void judge(verdict *v) {
             SFT_OK) {
             v->incomplete = NULL;
         }
+    }
+    if (v->status == SFT_OK) {
+        test_tensors(v, is_reserved, "reserved_name",
+                     "tensor has the name of safetensors' metadata: convert must rename it",
+                     "tensors have the name of safetensors' metadata: convert must rename them");
     }
     if (v->status == SFT_OK && cli_flag(v->c, "strict")) {
         test_strictly(v);

@@ -12,8 +12,10 @@
 #include "meta_json.h"
 #include "older.h"
 #include "rename.h"
+#include "siblings.h"
 #include "sys.h"
 #include "url.h"
+#include "verify.h"
 #include "wing.h"
 #include "work.h"
 #include <stdlib.h>
@@ -214,6 +216,11 @@ static void warn_unused(converting *k) {
             }
         }
     }
+}
+
+static bool has_choices(const cli *c) {
+    return cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL ||
+           cli_list(c, "rename", 0) != NULL || cli_list(c, "cast", 0) != NULL;
 }
 
 /* Every name of a tensor is asked for: its own, and those that it has beside it. */
@@ -432,7 +439,7 @@ static void convert(converting *k) {
     write.control = cli_control(c, "converting");
     o.read = &read;
     o.write = &write;
-    o.choose = choose;
+    o.choose = has_choices(c) ? choose : NULL;
     o.open = open_url;
     o.planned = k->plan ? planned : NULL;
     o.ctx = k;
@@ -463,6 +470,9 @@ static void convert(converting *k) {
         cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, k->api, report);
         warn_unused(k);
         cli_lost_keep(c, k->api, report);
+        if (c->operand_count == 1) {
+            cli_siblings_tell(c, c->operands[0], output, NULL);
+        }
         if (c->json) {
             json_end(k, &result);
         } else {
@@ -568,6 +578,7 @@ static void export_into(converting *k, uint32_t format) {
         cli_warn_report(c, c->operands[0], k->api, report);
         warn_unused(k);
         cli_lost_keep(c, k->api, report);
+        cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
     }
     if (status == SFT_OK && c->json) {
         json_end(k, &result);
@@ -592,10 +603,19 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     int error;
 
     *made = false;
-    if (k->plan || c->operand_count != 1 || cli_sys_kind(c->operands[0]) != CLI_KIND_FOLDER ||
-        cli_sys_kind(output) == CLI_KIND_FOLDER ||
-        k->api->locate(found, sizeof found, c->operands[0], NULL) == SFT_OK) {
-        return true; /* a folder of TensorFlow's is one checkpoint, and becomes one file */
+    const bool is_folder = cli_sys_kind(output) == CLI_KIND_FOLDER;
+    /* a folder of TensorFlow's is one checkpoint, and becomes one file */
+    const bool of_folder = c->operand_count == 1 &&
+                           cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
+                           k->api->locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
+    if (is_folder && !of_folder) {
+        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
+                            "a directory: name the file in it, model.safetensors for example");
+        cli_fail_plainly(c, output, &err);
+        return false;
+    }
+    if (k->plan || !of_folder || is_folder) {
+        return true;
     }
     error = cli_sys_make_folder(output);
     if (error != 0) {
@@ -626,7 +646,8 @@ static void run(cli *c) {
                cli_lost_ending(c, output, true)) {
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);
-    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k)) {
+    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k) &&
+               (!cli_flag(c, "verify") || k.plan || cli_verify_inputs(c))) {
         const uint32_t format = output_format(c);
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);

@@ -6,6 +6,7 @@
 #include "batch.h"
 #include "beside.h"
 #include "ranks.h"
+#include "siblings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,9 @@ static void run(cli *c) {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
             b.carries = true;
             cli_batch_run(&b, "joining");
+        }
+        if (c->status == 0) {
+            cli_siblings_tell(c, c->operands[0], b.target, catalog);
         }
         cli_beside_carry(c, c->operands[0], b.target);
         cli_close(c, catalog);

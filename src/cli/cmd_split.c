@@ -5,6 +5,7 @@
  */
 #include "batch.h"
 #include "beside.h"
+#include "siblings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,9 @@ static void run(cli *c) {
     name_shards(&b, catalog, &s, total);
     b.carries = true;
     cli_batch_run(&b, "splitting");
+    if (c->status == 0) {
+        cli_siblings_tell(c, c->operands[0], b.target, catalog);
+    }
     cli_beside_carry(c, c->operands[0], b.target);
     cli_batch_reset(&b);
     free(s.lists);

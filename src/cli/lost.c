@@ -5,8 +5,15 @@
  */
 #include "lost.h"
 #include "wing.h"
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct cli_left {
+    char *subject;
+    char *message;
+};
 
 /* ---------------------------------------------------------------- reports */
 
@@ -37,6 +44,33 @@ void cli_lost_end(cli *c) {
         api->report_free(c->reports[--c->report_count]);
     }
     free(c->reports);
+    for (size_t i = 0; i < c->left_count; i++) {
+        free(c->left[i].subject);
+        free(c->left[i].message);
+    }
+    free(c->left);
+}
+
+static char *copy_text(const char *text) {
+    const size_t size = strlen(text) + 1;
+    char *copy = cli_alloc(size, 1);
+
+    memcpy(copy, text, size);
+    return copy;
+}
+
+void cli_lost_tell(cli *c, const char *operand, const char *subject, const char *format, ...) {
+    char message[400];
+    char name[300];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    (void)sft_escape(name, sizeof name, subject, strlen(subject));
+    cli_warn(c, operand, "left out: %s: %s", name, message);
+    c->left = cli_resize(c->left, c->left_count + 1, sizeof *c->left);
+    c->left[c->left_count++] = (struct cli_left){copy_text(subject), copy_text(message)};
 }
 
 /* Calls `each`, unless it is NULL, with every finding of a kind; returns how many tensors and objects these
@@ -79,6 +113,10 @@ void cli_lost_json(const cli *c, cli_json *j) {
     cli_json_key(j, "left_out_parts");
     cli_json_open(j, '[');
     (void)walk(c, SFT_FINDING_LEFT_OUT, put_finding, j);
+    for (size_t i = 0; i < c->left_count; i++) {
+        const sft_finding f = {.subject = c->left[i].subject, .message = c->left[i].message};
+        put_finding(j, &f);
+    }
     cli_json_close(j, ']');
 }
 
@@ -129,6 +167,7 @@ static const struct {
     {".ggml", "GGML", false},
     {".eqx", "Equinox files", false},
     {".engine", "TensorRT engines", false},
+    {".json", "JSON, as indexes of shards are", false},
     {".tar", "tar archives", false},
     {".zip", "zip archives", false},
 };

@@ -14,6 +14,11 @@ void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report)
 void cli_lost_end(cli *c);
 /* At the end: warns of every --view-as that no tensor met. */
 void cli_lost_views(cli *c);
+/* Warns that something called `subject` stays behind (format: printf), which "left_out_parts" lists, too. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 4, 5)))
+#endif
+void cli_lost_tell(cli *c, const char *operand, const char *subject, const char *format, ...);
 /* Tensors and objects that were left out while operands were read; "left_out_parts", which lists them. */
 uint64_t cli_lost_count_all(const cli *c);
 void cli_lost_json(const cli *c, cli_json *j);

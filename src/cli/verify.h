@@ -46,6 +46,8 @@ sft_status cli_content_together(cli *c, const sft_catalog *catalog, uint8_t dige
 /* verify_crc.c: files whose metadata have MindSpore's crc_num, compared: SFT_E_MISMATCH names the
  * first that differs. *tensors: how many these files have. */
 sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors, sft_error *err);
+/* The same of all operands that are safetensors, for a command that reads them. False: reported. */
+bool cli_verify_inputs(cli *c);
 /* The files of a checkpoint of many ranks, where digests are recorded in some: they speak of what
  * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
 size_t cli_verify_files(cli *c, const char *operand, char ***paths);

@@ -4,6 +4,7 @@
  * whose files are verified one by one. Read verify.h first.
  */
 #include "ranks.h"
+#include "url.h"
 #include "verify.h"
 #include "wing.h"
 #include <stdio.h>
@@ -63,6 +64,25 @@ sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors,
         }
     }
     return status;
+}
+
+bool cli_verify_inputs(cli *c) {
+    for (size_t i = 0; i < c->operand_count; i++) {
+        sft_catalog *catalog;
+        uint64_t tensors;
+        sft_error err;
+        if (cli_is_url(c->operands[i]) ||
+            sft_catalog_open(&catalog, c->operands[i], NULL, &err) != SFT_OK) {
+            continue; /* another format, which its reader compares, or what opening it will say */
+        }
+        const sft_status status = cli_verify_crc(c, catalog, &tensors, &err);
+        sft_catalog_close(catalog);
+        if (status != SFT_OK) {
+            cli_fail_plainly(c, c->operands[i], &err);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---------------------------------------------------------------- the files of ranks */

@@ -91,9 +91,28 @@ static int by_reference(const void *a, const void *b) {
 
 /* ---------------------------------------------------------------- files */
 
+/* Bytes of tensors in the largest file of an input in several; 0: it is in one. */
+static sft_status largest_file(const sft__conversion *c, uint64_t *most, sft_error *err) {
+    const sft_catalog *catalog = c->catalogs[0];
+    const size_t files = sft_catalog_file_count(catalog);
+    uint64_t *bytes = sft__alloc_zero(c->allocator, (files + 1) * sizeof *bytes);
+
+    *most = 0;
+    if (bytes == NULL) {
+        return sft__fail_nomem(err, files * sizeof *bytes);
+    }
+    for (size_t i = 0; i < sft_catalog_count(catalog) && files > 1; i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        uint64_t *of = &bytes[t->file < files ? t->file : files];
+        *of = sft__add64(*of, t->nbytes, of) ? *of : UINT64_MAX;
+        *most = *of > *most ? *of : *most;
+    }
+    sft__free(c->allocator, bytes, (files + 1) * sizeof *bytes);
+    return SFT_OK;
+}
+
 /* Gives each item its file: full files first, as Hugging Face cuts. Returns how many. */
-static uint32_t cut_files(sft__conversion *c) {
-    const uint64_t most = c->options.max_shard_bytes;
+static uint32_t cut_files(sft__conversion *c, uint64_t most) {
     uint64_t used = 0;
     uint32_t file = 0;
 
@@ -386,7 +405,11 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
     }
     SFT_TRY(sft__convert_names(c, err));
     SFT_TRY(sft__convert_map(c, err));
-    const uint32_t files = cut_files(c);
+    uint64_t most = c->options.max_shard_bytes;
+    if (c->as_input && most == 0) {
+        SFT_TRY(largest_file(c, &most, err));
+    }
+    const uint32_t files = cut_files(c, most);
     SFT_TRY(trees_hold(c, files, err));
     c->result.files += files;
     for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {

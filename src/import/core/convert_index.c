@@ -310,6 +310,21 @@ static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err)
     return status;
 }
 
+/* What is chosen by names is chosen from all files together: names of different files must not become one,
+ * and of a file nothing may be left. */
+static sft_status convert_chosen(folder *f, sft_error *err) {
+    sft__buf path;
+
+    sft__buf_init(&path, f->c->allocator);
+    f->c->as_input = true;
+    const sft_status status = join(&path, f->output, "model.safetensors")
+                                  ? sft__convert_files(f->c, &f->input, 1, path.data, err)
+                                  : sft__fail_nomem(err, path.len);
+    sft__buf_reset(&path);
+    sft__convert_clear(f->c);
+    return status;
+}
+
 static sft_status try_folder(folder *f, bool *done, sft_error *err) {
     sft_source *source;
     sft__buf path;
@@ -321,7 +336,8 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
     } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
                SFT_OK) {
         *done = true;
-        status = convert_indexed(f, source, err);
+        status = f->c->options.choose != NULL ? convert_chosen(f, err)
+                                              : convert_indexed(f, source, err);
         sft_source_close(source);
     } else if (!join(&path, f->input, "pytorch_model.bin")) {
         status = sft__fail_nomem(err, path.len);

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
-#include <sft/import.h>
+#include "import/core/convert.h"
 #include <string.h>
 
 typedef struct naming {
@@ -90,7 +90,8 @@ static const char *rename_member(const naming *k, sft__json *j, const char *p, s
     return p;
 }
 
-/* text: with zeros behind it. False: it is no object, and stays as it is. */
+/* What becomes of the members, behind what b has, which begins with a brace. text: with zeros behind it.
+ * False: it is no object. */
 static bool rename_members(const naming *k, const char *text, size_t len, sft__buf *name,
                            sft__buf *b) {
     sft__json j = {.end = text + len};
@@ -99,7 +100,6 @@ static bool rename_members(const naming *k, const char *text, size_t len, sft__b
     if (*p != '{') {
         return false;
     }
-    sft__buf_text(b, "{");
     p = sft__json_blank(p + 1);
     while (p != NULL && *p != '}') {
         p = rename_member(k, &j, p, name, b);
@@ -110,14 +110,15 @@ static bool rename_members(const naming *k, const char *text, size_t len, sft__b
             p = NULL;
         }
     }
-    sft__buf_text(b, "}");
     return p != NULL && sft__json_blank(p + 1) == j.end;
 }
 
-static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
-                               const sft_allocator *allocator, sft__buf *b, sft_metadata_entry *out,
-                               sft_error *err) {
+/* *is_object: it was one; else b is what it was. */
+static sft_status add_members(const naming *k, const sft_metadata_entry *e,
+                              const sft_allocator *allocator, sft__buf *b, bool *is_object,
+                              sft_error *err) {
     static const char zeros[SFT__JSON_SLACK];
+    const size_t before = b->len;
     sft_status status = SFT_OK;
     sft__buf text;
     sft__buf name;
@@ -126,20 +127,43 @@ static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
     sft__buf_init(&name, allocator);
     sft__buf_add(&text, e->value, e->value_len);
     sft__buf_add(&text, zeros, sizeof zeros);
-    *out = *e;
-    const bool is_object =
-        !text.failed && rename_members(k, text.data, e->value_len, &name, b);
+    *is_object = !text.failed && rename_members(k, text.data, e->value_len, &name, b);
+    b->len = *is_object || b->failed ? b->len : before;
     if (text.failed || name.failed || b->failed) {
         status = sft__fail_nomem(err, e->value_len);
-    } else if (is_object && b->len == 2) {
+    }
+    sft__buf_reset(&name);
+    sft__buf_reset(&text);
+    return status;
+}
+
+static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
+                               const sft_allocator *allocator, sft__buf *b, sft_metadata_entry *out,
+                               sft_error *err) {
+    bool is_object;
+
+    *out = *e;
+    sft__buf_text(b, "{");
+    SFT_TRY(add_members(k, e, allocator, b, &is_object, err));
+    sft__buf_text(b, "}");
+    if (b->failed) {
+        return sft__fail_nomem(err, b->len);
+    }
+    if (is_object && b->len == 2) {
         *out = (sft_metadata_entry){NULL, 0, NULL, 0};
     } else if (is_object) {
         out->value = b->data;
         out->value_len = b->len;
     }
-    sft__buf_reset(&name);
-    sft__buf_reset(&text);
-    return status;
+    return SFT_OK;
+}
+
+sft_status sft__describe_add(sft__buf *b, const sft_metadata_entry *e, sft_import_namer namer,
+                             void *ctx, const sft_allocator *allocator, sft_error *err) {
+    const naming k = {namer, ctx};
+    bool is_object;
+
+    return add_members(&k, e, allocator, b, &is_object, err);
 }
 
 /* ---------------------------------------------------------------- public */

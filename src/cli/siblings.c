@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/siblings.c - a directory may hold more weights than those of the model that it is taken for:
+ * shards that the index does not name, an adapter, the same model in another format, models of their
+ * own in directories below. They stay behind, and are named. Read siblings.h first.
+ */
+#include "siblings.h"
+#include "foreign.h"
+#include "lost.h"
+#include "sys.h"
+#include "wing.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What files of weights are called. */
+static const char *const weights[] = {
+    "*.safetensors", "*pytorch_model*.bin", "model*.bin",       "*adapter*.bin", "*lora*.bin",
+    "model*.pt",     "model*.pth",          "consolidated*.pt*", "*.gguf",        "*.onnx",
+    "*.h5",          "*.keras",             "*.msgpack",        "*.ckpt",        "*.npz",
+    "*.pdparams",    "*.pdiparams",         "*.tflite",         "*.ot",
+};
+
+typedef struct found {
+    char *name;
+    bool folder;
+} found;
+
+typedef struct listing {
+    found *list;
+    size_t count;
+    size_t room;
+} listing;
+
+static bool is_weights(const char *name) {
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        if (name[0] != '.' && cli_match(weights[i], name, strlen(name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note(void *ctx, const char *name, bool is_folder) {
+    listing *l = ctx;
+
+    if (!is_weights(name) && (!is_folder || name[0] == '.')) {
+        return;
+    }
+    if (l->count == l->room) {
+        l->room = l->room != 0 ? 2 * l->room : 16;
+        l->list = cli_resize(l->list, l->room, sizeof *l->list);
+    }
+    const size_t size = strlen(name) + 1;
+    found *f = &l->list[l->count++];
+    *f = (found){cli_alloc(size, 1), is_folder};
+    memcpy(f->name, name, size);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const found *)a)->name, ((const found *)b)->name);
+}
+
+static void list(listing *l, const char *folder) {
+    (void)cli_sys_list(folder, note, l); /* it was read a moment ago */
+    if (l->count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(l->list, l->count, sizeof *l->list, by_name);
+    }
+}
+
+static void drop(listing *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->list[i].name);
+    }
+    free(l->list);
+}
+
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_read(const sft_catalog *catalog, const char *name) {
+    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
+        if (strcmp(base_of(sft_catalog_file_at(catalog, i)->path), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is a file of the model in the directory? */
+static bool is_part(const sft_catalog *catalog, const char *folder) {
+    const size_t len = strlen(folder);
+
+    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
+        const char *path = sft_catalog_file_at(catalog, i)->path;
+        for (const char *at = path; (at = strstr(at, folder)) != NULL; at++) {
+            if ((at == path || at[-1] == '/') && at[len] == '/') {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void tell_folder(cli *c, const char *operand, const char *folder, const char *name) {
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = cli_alloc(size, 1);
+    listing below = {NULL, 0, 0};
+
+    (void)snprintf(path, size, "%s/%s", folder, name);
+    list(&below, path);
+    for (size_t i = 0; i < below.count; i++) {
+        if (!below.list[i].folder) {
+            char text[300];
+            (void)sft_escape(text, sizeof text, below.list[i].name, strlen(below.list[i].name));
+            cli_lost_tell(c, operand, name, "a directory with weights of its own (%.200s): not carried along",
+                          text);
+            break;
+        }
+    }
+    drop(&below);
+    free(path);
+}
+
+/* The directory that the operand is, or whose index it is; owned. NULL: neither. */
+static char *folder_of(const char *operand) {
+    static const char ending[] = ".index.json";
+    const size_t len = strlen(operand);
+    const bool is_folder = cli_sys_kind(operand) == CLI_KIND_FOLDER;
+    const size_t name = (size_t)(base_of(operand) - operand);
+
+    if (!is_folder && (len < sizeof ending || strcmp(operand + len - (sizeof ending - 1), ending) != 0 ||
+                       cli_sys_kind(operand) != CLI_KIND_FILE)) {
+        return NULL;
+    }
+    const size_t n = is_folder ? len : name != 0 ? name : 1;
+    char *folder = cli_alloc(n + 1, 1);
+    memcpy(folder, is_folder || name != 0 ? operand : ".", n);
+    return folder;
+}
+
+static sft_catalog *open_again(cli *c, const char *operand) {
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    sft_catalog *catalog = NULL;
+    sft_import_options options;
+    sft_limits limits;
+    sft_error err;
+
+    cli_import_options(c, &options, &limits);
+    options.key = NULL; /* which files it has, nothing else */
+    options.flags = SFT_IMPORT_ALLOW_OPAQUE | SFT_IMPORT_NO_CRC;
+    return api != NULL && api->open(&catalog, operand, &options, NULL, &err) == SFT_OK ? catalog : NULL;
+}
+
+/* Does the output lie in the directory? Then nothing is left behind. */
+static bool stays(const char *folder, const char *target) {
+    const size_t len = (size_t)(base_of(target) - target);
+    char *parent = cli_alloc(len + 3, 1);
+
+    memcpy(parent, len != 0 ? target : "./", len != 0 ? len : 2);
+    char *in = cli_sys_real(cli_sys_kind(target) == CLI_KIND_FOLDER ? target : parent);
+    char *real = cli_sys_real(folder);
+    const bool same = in != NULL && real != NULL && strcmp(in, real) == 0;
+    free(in);
+    free(real);
+    free(parent);
+    return same;
+}
+
+void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog) {
+    char *folder = folder_of(operand);
+
+    if (folder != NULL && stays(folder, target)) {
+        free(folder);
+        return;
+    }
+    sft_catalog *again = folder != NULL && catalog == NULL ? open_again(c, operand) : NULL;
+    listing all = {NULL, 0, 0};
+
+    catalog = catalog != NULL ? catalog : again;
+    if (folder != NULL && catalog != NULL) {
+        list(&all, folder);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        const found *f = &all.list[i];
+        if (f->folder && is_part(catalog, f->name)) {
+            continue;
+        }
+        if (f->folder) {
+            tell_folder(c, operand, folder, f->name);
+        } else if (!is_read(catalog, f->name)) {
+            cli_lost_tell(c, operand, f->name,
+                          "weights that are none of this model's: not carried along");
+        }
+    }
+    drop(&all);
+    sft_catalog_close(again);
+    free(folder);
+}

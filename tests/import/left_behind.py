@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""left_behind.py --tool TOOL - what a directory holds beside its model is named; what is chosen is chosen from all shards.
+
+Directories of weights with other weights in them, conversions with --select, --drop, --rename and --cast over
+several files, metadata that several inputs have, names of outputs. Needs torch and safetensors.
+"""
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+CHECKS = collections.Counter()
+TOOL = None
+X = torch.arange(3.0)
+SHARDS = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
+
+
+def run(*args, want=0):
+    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
+    CHECKS["runs"] += 1
+    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
+    return r
+
+
+def save_shards(folder, shards):
+    os.makedirs(folder, exist_ok=True)
+    for name, state in zip(SHARDS, shards):
+        torch.save(state, os.path.join(folder, name))
+    with open(os.path.join(folder, "pytorch_model.bin.index.json"), "w") as f:
+        json.dump({"metadata": {}, "weight_map": {n: s for s, state in zip(SHARDS, shards) for n in state}}, f)
+    return folder
+
+
+def behind(tmp):
+    """Other weights of a directory are named, wherever its model goes."""
+    folder = save_shards(os.path.join(tmp, "S"), [{"a": X}, {"b": X + 1}])
+    others = ["adapter_model.bin", "diffusion_pytorch_model.bin", "flax_model.msgpack", "pytorch_model-00003-of-00003.bin",
+              "pytorch_model.bin", "weights.gguf"]
+    for name in others:
+        torch.save({name: X}, os.path.join(folder, name))
+    os.mkdir(os.path.join(folder, "1_Dense"))
+    save_file({"d": X}, os.path.join(folder, "1_Dense", "model.safetensors"))
+    os.mkdir(os.path.join(folder, "onnx"))  # holds none
+    want = sorted(others + ["1_Dense"])
+    outputs = [(folder, os.path.join(tmp, "out")), (folder, os.path.join(tmp, "out.npz")), (folder, os.path.join(tmp, "out.pt")),
+               (os.path.join(folder, "pytorch_model.bin.index.json"), os.path.join(tmp, "out.safetensors"))]
+    for source, out in outputs:
+        r = run("convert", source, "-o", out, "--json")
+        report = json.loads(r.stdout)
+        assert sorted(p["subject"] for p in report["left_out_parts"]) == want and report["left_out"] == 0, report
+        assert all(f"left out: {name}: " in r.stderr for name in want), r.stderr
+        CHECKS["weights left behind"] += len(want)
+    alone = os.path.join(tmp, "alone")
+    os.mkdir(alone)
+    torch.save({"a": X}, os.path.join(alone, "pytorch_model.bin"))
+    assert "left out" not in run("convert", alone, "-o", os.path.join(tmp, "alone.out")).stderr
+    torch.save({"a": X}, os.path.join(alone, "adapter_model.bin"))
+    assert "left out: adapter_model.bin: " in run("convert", alone, "-o", os.path.join(tmp, "alone.out2")).stderr
+    assert "left out" not in run("convert", alone, "-o", alone).stderr  # there it stays
+    save_file({"x": X}, os.path.join(alone, "extra.safetensors"))
+    assert "left out: extra.safetensors: " in run("convert", alone, "-o", os.path.join(tmp, "alone.out4")).stderr
+    # split and join of safetensors: the same model in another format, and models of their own below.
+    model = os.path.join(tmp, "out")
+    torch.save({"a": X}, os.path.join(model, "pytorch_model.bin"))
+    os.mkdir(os.path.join(model, "2_Dense"))
+    torch.save({"a": X}, os.path.join(model, "2_Dense", "pytorch_model.bin"))
+    for verb, where in ("split", ["-o", os.path.join(tmp, "split")]), ("join", ["-o", os.path.join(tmp, "joined.safetensors")]):
+        told = run(verb, model, *where).stderr
+        assert "left out: pytorch_model.bin: " in told and "left out: 2_Dense: " in told, (verb, told)
+    # A directory under the name of a configuration file, and a link to one.
+    os.mkdir(os.path.join(alone, "vocab.json"))
+    os.symlink("vocab.json", os.path.join(alone, "merges.txt"))
+    told = run("convert", alone, "-o", os.path.join(tmp, "alone.out3")).stderr
+    assert told.count("a directory: not carried along") == 2, told
+
+
+def chosen(tmp):
+    """--select, --drop, --rename and --cast of a sharded directory: as if it were one file."""
+    states = [{"a": X, "t": None, "a2": X + 2}, {"b": X + 1, "t2": X + 5}]
+    states[0]["t"] = states[0]["a"]
+    folder = save_shards(os.path.join(tmp, "H"), states)
+    values = {n: t for s in states for n, t in s.items()}
+    whole = os.path.join(tmp, "whole.pt")
+    torch.save(values, whole)
+    cases = [[], ["-s", "a"], ["-s", "t"], ["-s", "b", "-s", "a2"], ["-d", "b", "-d", "t2"], ["-r", "a=b", "-r", "b=a"], ["-r", "*=p.*"],
+             ["-c", "f16"], ["-d", "t"], ["-d", "a"], ["-s", "nope"], ["-r", "a=b"], ["-r", "b=t"], ["-r", "a=x", "-r", "b=x"],
+             ["-r", "t=b"], ["-c", "a=f16"]]
+    for options in cases:
+        one = os.path.join(tmp, "one.safetensors")
+        r = subprocess.run([TOOL, "convert", whole, "-o", one, "-f", *options], capture_output=True, text=True)
+        out = os.path.join(tmp, "chosen")
+        run("convert", folder, "-o", out, "--verify", *options, want=r.returncode)
+        if r.returncode != 0:
+            assert not os.path.exists(out), options
+            CHECKS["choices refused"] += 1
+            continue
+        run("check", out)
+        run("diff", one, out)
+        names = [json.loads(run("ls", "--json", f).stdout) for f in (one, out)]
+        got = [({t["name"] for t in n["tensors"]}, {a["name"]: a["of"] for a in n.get("aliases", [])}) for n in names]
+        assert got[0] == got[1], (options, got)
+        for name in sorted(os.listdir(out)):
+            os.remove(os.path.join(out, name))
+        os.rmdir(out)
+        CHECKS["choices over shards"] += 1
+
+
+
+def collected(tmp):
+    """What several GGUF files say of their blocks and metadata is put together."""
+    blocks = {"q4": (torch.arange(72, dtype=torch.uint8).reshape(2, 36), {"type": "Q4_0", "shape": [2, 64]}),
+              "q8": (torch.arange(102, dtype=torch.uint8).reshape(3, 34), {"type": "Q8_0", "shape": [3, 32]})}
+    inputs = []
+    for name, (data, said) in blocks.items():
+        path = os.path.join(tmp, name + ".safetensors")
+        own = {"n": "7", "gguf.types": json.dumps({"n": "u32", "arr." + name: "[string]"})} if name == "q4" else {
+            "n": "8", "gguf.types": json.dumps({"n": "u64", "arr." + name: "[string]"})}
+        save_file({name: data}, path, {"general.architecture": "llama", "arr." + name: '["a"]', "gguf.tensors": json.dumps({name: said}), **own})
+        inputs.append(os.path.join(tmp, name + ".gguf"))
+        run("convert", path, "-o", inputs[-1], "--verify")
+    out, back = os.path.join(tmp, "both.safetensors"), os.path.join(tmp, "both.gguf")
+    for order in inputs, inputs[::-1]:
+        r = run("convert", *order, "-o", out, "-f", "--json")
+        parts = json.loads(r.stdout)["left_out_parts"]
+        assert [p["subject"] for p in parts] == ["n"], parts
+        with safe_open(out, "pt") as f:
+            metadata = f.metadata()
+        assert json.loads(metadata["gguf.tensors"]) == {n: said for n, (_, said) in blocks.items()}, metadata
+        first = "u32" if order is inputs else "u64"
+        assert json.loads(metadata["gguf.types"]) == {"n": first, "arr.q4": "[string]", "arr.q8": "[string]"}, metadata
+        run("convert", out, "-o", back, "-f", "--verify")
+        got = load_file(out)
+        assert all(torch.equal(got[n], data) for n, (data, _) in blocks.items())
+        run("convert", *order, "-o", out, "-f", "-r", "q*=blk.*")
+        with safe_open(out, "pt") as f:
+            assert set(json.loads(f.metadata()["gguf.tensors"])) == {"blk.4", "blk.8"}
+        CHECKS["metadata of several files"] += 3
+
+
+def outputs(tmp):
+    """Names that promise something else, places that are directories, inputs that are damaged."""
+    source = os.path.join(tmp, "o.pt")
+    torch.save({"a": X, "b": X + 1}, source)
+    for name in "x.safetensors.index.json", "model.json":
+        for verb, where in ("convert", ["-o", os.path.join(tmp, name)]), ("cp", [os.path.join(tmp, name)]):
+            assert "JSON" in run(verb, source, *where, want=2).stderr and not os.path.exists(os.path.join(tmp, name))
+    there = os.path.join(tmp, "there")
+    os.mkdir(there)
+    before = sorted(os.listdir(tmp))
+    for more in [], ["--max-shard-size", "12"], ["--plan"]:
+        assert "a directory" in run("convert", source, "-o", there, *more, want=3).stderr
+        assert sorted(os.listdir(tmp)) == before and not os.listdir(there)
+    path = os.path.join(tmp, "crc.safetensors")
+    save_file({"w": X}, path, {"crc_num": "55"})
+    for to in "safetensors", "npz":
+        out = os.path.join(tmp, "crc.out." + to)
+        assert "crc_num" in run("convert", path, "-o", out, "--verify", want=1).stderr and not os.path.exists(out)
+        run("convert", path, "-o", out)
+    torch.save({"__metadata__": X, "b": X}, source)
+    assert "__metadata__" in run("check", source).stdout
+    run("convert", source, "-o", os.path.join(tmp, "m.safetensors"), want=1)
+    run("convert", source, "-o", os.path.join(tmp, "m.safetensors"), "-r", "__metadata__=m")
+    CHECKS["outputs"] += 12
+
+
+def main():
+    global TOOL
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    TOOL = parser.parse_args().tool
+    for check in behind, chosen, collected, outputs:
+        with tempfile.TemporaryDirectory() as tmp:
+            check(tmp)
+    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
