@@ -391,6 +391,18 @@ def graph_cases():
                                                                         field(7, onnx_node("Add")))), H)
     case("model.onnx", onnx(onnx_node("Add"), more=field(25, field(1, "F") + field(10, "d") +
                                                          field(7, onnx_node("PyOp", "d")))), D, "onnx-operator")
+    for op, domain in (("Add", ""), ("Upsample", "ai.onnx"), ("TreeEnsemble", "ai.onnx.ml"), ("QLinearAdd", "com.microsoft"),
+                       ("Adam", "ai.onnx.preview.training"), ("Conv", "com.microsoft.nchwc"), ("Affine", "")):
+        case("model.onnx", onnx(onnx_node(op, domain)), H)
+    for op, domain in (("NoSuchOp", ""), ("add", ""), ("Add", "ai.onnx.ml"), ("NoSuchOp", "com.microsoft"), ("", ""), ("TritonOp", "com.microsoft"),
+                       ("Snpe", "com.microsoft"), ("EfficientNMS_TRT", "")):
+        case("model.onnx", onnx(onnx_node(op, domain)), U, "onnx-operator")
+    own = field(25, field(1, "Thing") + field(10, "my.domain") + field(7, onnx_node("Add")))
+    case("model.onnx", onnx(onnx_node("Other", "my.domain"), more=own), U, "onnx-domain")  # not that function
+    case("model.onnx", onnx(onnx_node("NoSuchOp"), more=field(25, field(1, "NoSuchOp") + field(7, onnx_node("Add")))), H)
+    for path, verdict in (("/tmp/x.so", D), ("../x.bin", D), ("x.bin", U)):
+        context = field(5, field(1, "ep_cache_context") + field(4, path) + field(20, 3))
+        case("model.onnx", onnx(onnx_node("EPContext", "com.microsoft", context)), verdict, "onnx-external")
     inner = field(5, field(1, "then") + field(6, field(1, onnx_node("PyFunc", "x"))) + field(20, 5))
     case("model.onnx", onnx(onnx_node("If", "", inner)), D, "onnx-operator")
     for where in ("/etc/passwd", "../../x", "..\\x", "C:\\x"):

@@ -41,5 +41,8 @@ bool sft__graph_is_frozen(sft__graph *g);
 /* tf_ops.c, made by scripts/generate_tf_ops.py: operators that compute and nothing else, sorted. */
 extern const char *const sft__tf_ops[];
 extern const size_t sft__tf_op_count;
+/* onnx_ops.c, made by scripts/generate_onnx_ops.py: the same, as DOMAIN/OPERATOR. */
+extern const char *const sft__onnx_ops[];
+extern const size_t sft__onnx_op_count;
 
 #endif

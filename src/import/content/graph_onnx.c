@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/content/graph_onnx.c - what an ONNX model would make a runtime do: operators of domains
- * that are neither ONNX's nor the runtime's nor the model's own functions, operators that run
- * Python, external data outside of the model's directory. Graphs inside of attributes are kept in a
- * list, not called. Source: onnx.proto. Read first: graph.h.
+ * import/content/graph_onnx.c - what an ONNX model would make a runtime do: operators that are
+ * neither ONNX's nor the runtime's (onnx_ops.c) nor the model's own functions, operators that run
+ * Python or what was compiled elsewhere, external data outside of the model's directory. Graphs
+ * inside of attributes are kept in a list, not called. Source: onnx.proto. Read first: graph.h.
  */
+#include "base/strmap.h"
 #include "import/content/graph.h"
+#include <stdio.h>
+#include <stdlib.h>
 
-enum { DOMAINS = 64, WAITING = 65536 };
+enum { WAITING = 65536, FUNCTIONS = 1 << 20 };
 
 typedef struct onnx {
     sft__graph *g;
-    char domains[DOMAINS][64]; /* of the model's own functions */
-    size_t domain_count;
+    uint64_t *functions; /* keyed hashes of the model's own, sorted */
+    size_t function_count;
+    size_t function_room;
+    uint64_t key[2];
     sft__wire *waiting; /* graphs that are still to be read */
     size_t count;
     size_t room;
@@ -41,7 +46,43 @@ static sft_status wait_for(onnx *o, sft__wire graph, sft_error *err) {
     return SFT_OK;
 }
 
-static void judge(onnx *o, uint64_t at, const char *domain, const char *op) {
+/* What a node says. */
+typedef struct onnx_node {
+    char op[SFT__GRAPH_TEXT];
+    char domain[SFT__GRAPH_TEXT];
+    char context[SFT__GRAPH_TEXT]; /* ep_cache_context */
+} onnx_node;
+
+/* DOMAIN/OPERATOR, as onnx_ops.c has it. Returns its length. */
+static size_t full_name(char out[2 * SFT__GRAPH_TEXT], const char *domain, const char *op) {
+    return (size_t)snprintf(out, 2 * SFT__GRAPH_TEXT, "%s/%s",
+                            domain[0] != '\0' ? domain : "ai.onnx", op);
+}
+
+static int by_value(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int by_text(const void *name, const void *item) {
+    return strcmp(name, *(const char *const *)item);
+}
+
+/* Does it compute: an operator of the list, or a function of the model's own, which is read, too?
+ */
+static bool is_known(const onnx *o, const onnx_node *n) {
+    char name[2 * SFT__GRAPH_TEXT];
+    const size_t len = full_name(name, n->domain, n->op);
+    const uint64_t hash = sft__hash(o->key, name, len);
+
+    return bsearch(name, sft__onnx_ops, sft__onnx_op_count, sizeof *sft__onnx_ops, by_text) !=
+               NULL ||
+           (o->function_count != 0 &&
+            bsearch(&hash, o->functions, o->function_count, sizeof hash, by_value) != NULL);
+}
+
+static void judge(onnx *o, uint64_t at, const onnx_node *n) {
     static const char *const known[] = {"",
                                         "ai.onnx",
                                         "ai.onnx.ml",
@@ -52,29 +93,37 @@ static void judge(onnx *o, uint64_t at, const char *domain, const char *op) {
                                         "com.microsoft.nchwc",
                                         "com.microsoft.experimental",
                                         "com.microsoft.dml",
+                                        "com.ms.internal.nhwc",
                                         NULL};
     static const char *const python[] = {"PyOp",       "PythonOp", "PythonOpGrad",     "PyFunc",
                                          "PyCustomOp", "ATen",     "ExternalFunction", NULL};
-    o->g->nodes += op[0] != '\0';
-    if (in_list(op, python)) {
-        sft__graph_find(o->g, strncmp(op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
-                        "onnx-operator", at, op, "an operator that runs code from elsewhere");
+    o->g->nodes++;
+    if (in_list(n->op, python)) {
+        sft__graph_find(o->g, strncmp(n->op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
+                        "onnx-operator", at, n->op, "an operator that runs code from elsewhere");
+    } else if (strcmp(n->op, "EPContext") == 0) {
+        const bool away = sft__content_leads_away(n->context);
+        sft__graph_find(o->g, away ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, "onnx-external", at,
+                        away ? n->context : n->op,
+                        away ? "a compiled graph outside of the model's directory"
+                             : "a graph that was compiled for a processor, in the node or in a "
+                               "file beside the model: nothing here knows what it does");
+    } else if (is_known(o, n)) {
         return;
+    } else if (in_list(n->domain, known)) {
+        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-operator", at, n->op,
+                        "no operator that ONNX or its runtime is known to compute with");
+    } else {
+        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", at, n->domain,
+                        "a domain of operators that a library of its own brings along");
     }
-    if (in_list(domain, known)) {
-        return;
-    }
-    for (size_t i = 0; i < o->domain_count; i++) {
-        if (strcmp(o->domains[i], domain) == 0) {
-            return;
-        }
-    }
-    sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", at, domain,
-                    "a domain of operators that a library of its own brings along");
 }
 
-/* AttributeProto: g (6), graphs (11). */
-static sft_status take_attribute(onnx *o, const sft__wire_field *field, sft_error *err) {
+/* AttributeProto: name (1), s (4), g (6), graphs (11). */
+static sft_status take_attribute(onnx *o, onnx_node *n, const sft__wire_field *field,
+                                 sft_error *err) {
+    char name[SFT__GRAPH_TEXT] = "";
+    char text[SFT__GRAPH_TEXT] = "";
     sft__wire m = sft__wire_inside(field);
     sft__wire_field f;
     bool more;
@@ -82,18 +131,23 @@ static sft_status take_attribute(onnx *o, const sft__wire_field *field, sft_erro
     for (;;) {
         SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
-            return SFT_OK;
+            break;
         }
         if ((f.number == 6 || f.number == 11) && f.wire == SFT__PB_BYTES) {
             SFT_TRY(wait_for(o, sft__wire_inside(&f), err));
+        } else if (f.number == 1 || f.number == 4) {
+            SFT_TRY(sft__graph_text(o->g, &f, f.number == 1 ? name : text, err));
         }
     }
+    if (strcmp(name, "ep_cache_context") == 0) {
+        memcpy(n->context, text, sizeof text);
+    }
+    return SFT_OK;
 }
 
 /* NodeProto: op_type (4), attribute (5), domain (7). */
 static sft_status take_node(onnx *o, const sft__wire_field *field, sft_error *err) {
-    char op[SFT__GRAPH_TEXT] = "";
-    char domain[SFT__GRAPH_TEXT] = "";
+    onnx_node n = {.op = "", .domain = "", .context = ""};
     sft__wire m = sft__wire_inside(field);
     sft__wire_field f;
     bool more;
@@ -101,17 +155,17 @@ static sft_status take_node(onnx *o, const sft__wire_field *field, sft_error *er
     for (;;) {
         SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
-            judge(o, field->start, domain, op);
+            judge(o, field->start, &n);
             return o->g->nodes <= SFT__CONTENT_NODES
                        ? SFT_OK
                        : sft__fail_at(err, SFT_E_LIMIT, field->start, "too many nodes");
         }
         if (f.number == 4) {
-            SFT_TRY(sft__graph_text(o->g, &f, op, err));
+            SFT_TRY(sft__graph_text(o->g, &f, n.op, err));
         } else if (f.number == 7) {
-            SFT_TRY(sft__graph_text(o->g, &f, domain, err));
+            SFT_TRY(sft__graph_text(o->g, &f, n.domain, err));
         } else if (f.number == 5 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_attribute(o, &f, err));
+            SFT_TRY(take_attribute(o, &n, &f, err));
         }
     }
 }
@@ -192,9 +246,10 @@ static sft_status take_training(onnx *o, const sft__wire_field *field, sft_error
     }
 }
 
-/* FunctionProto: domain (10). */
-static sft_status take_domain(onnx *o, const sft__wire_field *field, sft_error *err) {
-    char domain[SFT__GRAPH_TEXT];
+/* FunctionProto: name (1), domain (10). */
+static sft_status take_function(onnx *o, const sft__wire_field *field, sft_error *err) {
+    char full[2 * SFT__GRAPH_TEXT];
+    onnx_node n = {.op = "", .domain = ""};
     sft__wire m = sft__wire_inside(field);
     sft__wire_field f;
     bool more;
@@ -202,16 +257,22 @@ static sft_status take_domain(onnx *o, const sft__wire_field *field, sft_error *
     for (;;) {
         SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
-            return SFT_OK;
+            break;
         }
-        if (f.number == 10) {
-            SFT_TRY(sft__graph_text(o->g, &f, domain, err));
-            const size_t n = strlen(domain);
-            if (n < sizeof o->domains[0] && o->domain_count < DOMAINS) {
-                memcpy(o->domains[o->domain_count++], domain, n + 1);
-            }
+        if (f.number == 1 || f.number == 10) {
+            SFT_TRY(sft__graph_text(o->g, &f, f.number == 1 ? n.op : n.domain, err));
         }
     }
+    if (o->function_count == FUNCTIONS) {
+        return sft__fail_at(err, SFT_E_LIMIT, field->start, "too many functions");
+    }
+    if (!sft__grow(o->g->c->job->allocator, &o->functions, &o->function_room, o->function_count + 1,
+                   sizeof *o->functions)) {
+        return sft__fail_nomem(err, sizeof *o->functions);
+    }
+    const size_t len = full_name(full, n.domain, n.op);
+    o->functions[o->function_count++] = sft__hash(o->key, full, len);
+    return SFT_OK;
 }
 
 /* ModelProto: graph (7), training_info (20), functions (25). Functions first: nodes call them. */
@@ -229,7 +290,7 @@ static sft_status take_model(onnx *o, bool functions, sft_error *err) {
             continue;
         }
         if (functions) {
-            SFT_TRY(f.number == 25 ? take_domain(o, &f, err) : SFT_OK);
+            SFT_TRY(f.number == 25 ? take_function(o, &f, err) : SFT_OK);
         } else if (f.number == 7) {
             SFT_TRY(take_graph(o, sft__wire_inside(&f), 1, err));
         } else if (f.number == 20) {
@@ -249,13 +310,18 @@ sft_status sft__graph_onnx(sft__graph *g, sft_error *err) {
         return sft__fail_nomem(err, sizeof *o);
     }
     o->g = g;
+    sft__random_key(o->key);
     status = take_model(o, true, err);
     if (status == SFT_OK) {
+        if (o->function_count != 0) {
+            qsort(o->functions, o->function_count, sizeof *o->functions, by_value);
+        }
         status = take_model(o, false, err);
     }
     while (status == SFT_OK && o->count > 0) {
         status = take_graph(o, o->waiting[--o->count], 1, err);
     }
+    sft__free(a, o->functions, o->function_room * sizeof *o->functions);
     sft__free(a, o->waiting, o->room * sizeof *o->waiting);
     sft__free(a, o, sizeof *o);
     return status;
