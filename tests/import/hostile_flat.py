@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import hostile
-from hostile import ANY, H, U, case
+from hostile import ANY, D, H, U, case
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -149,6 +149,66 @@ def quantised(scales=(0.5,), zeros=(0,), **more):
     fields = {2: Vector("f", list(scales)), 3: Vector("q", list(zeros)), 6: ("i", 0)}
     fields.update({int(k[1:]): v for k, v in more.items()})
     return Table(fields)
+
+
+def flex(op, node, width=0, kind=10, first=5, count=2):
+    """Options of an operator of TensorFlow: a FlexBuffers vector of its name and its NodeDef, sizes of 1 << width bytes."""
+    w = 1 << width
+    size = lambda n: n.to_bytes(w, "little")  # noqa: E731
+    out, places = b"", []
+    for text in (op, node):
+        out += size(len(text))
+        places.append(len(out))
+        out += text + b"\0"
+    out += size(count)
+    at = len(out)
+    for i, p in enumerate(places):
+        out += size((at + i * w - p) & ((1 << 8 * w) - 1))
+    out += bytes([first << 2 | width, 5 << 2 | width])
+    root = len(out)
+    return out + size((root - at) & ((1 << 8 * w) - 1)) + bytes([kind << 2 | width, w])
+
+
+def node_def(op, more=b""):
+    return b"\n\1n\x12" + bytes([len(op)]) + op + more
+
+
+def operators():
+    """Operators of others' libraries, and of TensorFlow by their names, by their options, by their nodes."""
+    def put(name, codes, verdict, options=None, **more):
+        table = [Table({0: ("b", min(c, 127)), 1: Text(n), 3: ("i", c)} if n is not None else {0: ("b", c)}) for c, n in codes]
+        graph = {0: Vector("table", [tensor()])}
+        if options is not None:
+            graph[3] = Vector("table", [Table({0: ("I", 0), 5: Vector("bytes", options), **{int(k): v for k, v in more.items()}})])
+        m = Table({0: ("I", 3), 1: Vector("table", table), 2: Vector("table", [Table(graph)]), 4: Vector("table", [data(None), data()])})
+        case("tflite operators: " + name, build(m), verdict, None)
+
+    put("its own", [(0, None), (3, b""), (209, b"")], H)
+    put("for detection", [(32, b"TFLite_Detection_PostProcess"), (32, b"Mfcc")], H)
+    put("a library's", [(3, None), (32, b"MyOp")], U)
+    put("without a name", [(32, None)], U)
+    put("of a later version", [(210, b"")], U)
+    put("that calls others", [(173, b"")], U)
+    put("a delegate's", [(51, None)], U)
+    good = flex(b"Erf", node_def(b"Erf"))
+    put("Flex, no options", [(32, b"FlexErf")], H)
+    put("Flex, by its name", [(32, b"FlexWriteFile")], D)
+    put("Flex, unknown", [(32, b"FlexNoSuchOp")], U)
+    put("Flex", [(32, b"FlexErf")], H, good)
+    for w in (1, 2, 3):
+        put("Flex, sizes of %d" % w, [(32, b"FlexErf")], H, flex(b"Erf", node_def(b"Erf"), w))
+        put("Flex, sizes of %d, another node" % w, [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"ReadFile"), w))
+    put("Flex, other options", [(32, b"FlexErf")], D, flex(b"WriteFile", node_def(b"Erf")))
+    put("Flex, another node", [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"WriteFile")))
+    put("Flex, a second operator in its node", [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"Erf") + node_def(b"EagerPyFunc")))
+    stream = b"*\x1a\n\x0doutput_stream\x12\x09\x12\x07file://"
+    put("Flex, prints to a file", [(32, b"FlexPrintV2")], D, flex(b"PrintV2", node_def(b"PrintV2", stream)))
+    for name, options in (("empty", b""), ("one byte", b"\1"), ("a number", b"\5\4\1"), ("a map", flex(b"Erf", node_def(b"Erf"), kind=9)),
+                          ("a key", flex(b"Erf", node_def(b"Erf"), first=4)), ("of one item", flex(b"Erf", b"", count=1)),
+                          ("2^63 items", flex(b"Erf", b"", 3, count=1 << 63)), ("cut", good[1:]), ("width 0", good[:-1] + b"\0"),
+                          ("width 255", good[:-1] + b"\xff"), ("not of its end", good + b"\0"), ("node cut", flex(b"Erf", b"\x12\x63Erf"))):
+        put("Flex, options: " + name, [(32, b"FlexErf")], U, options)
+    put("Flex, options beyond the file", [(32, b"FlexErf")], U, good, **{"9": ("Q", 1 << 60)})
 
 
 def tflite():
@@ -389,6 +449,7 @@ def main():
     parser.add_argument("--corpus", type=pathlib.Path)
     args = parser.parse_args()
     tflite()
+    operators()
     arrow()
     if args.corpus:
         corpus(args.corpus)

@@ -136,6 +136,10 @@ static graph_fn graph_of(sft__graph *g, const uint8_t *head, size_t len, bool *w
         *whole = false; /* the reader has its say about the rest */
         return sft__graph_onnx;
     }
+    if (format == SFT_IMPORT_TFLITE) {
+        *whole = false;
+        return sft__graph_tflite;
+    }
     if (format != SFT_IMPORT_UNKNOWN && format != SFT_IMPORT_OTHER) {
         return NULL;
     }

@@ -251,6 +251,20 @@ static sft_status take_node(sft__graph *g, const sft__wire_field *field, const c
     }
 }
 
+void sft__graph_tf_operator(sft__graph *g, uint64_t at, const char *op) {
+    node n;
+
+    memset(&n, 0, sizeof n);
+    n.at = at;
+    memcpy(n.op, op, strnlen(op, sizeof n.op - 1));
+    judge(g, &n, "");
+}
+
+sft_status sft__graph_tf_node(sft__graph *g, sft__wire m, sft_error *err) {
+    const sft__wire_field f = {.at = m.at, .len = m.end - m.at, .start = m.at};
+    return take_node(g, &f, "", err);
+}
+
 /* FunctionDef: signature (1: OpDef, name = 1), node_def (3). */
 static sft_status take_function(sft__graph *g, const sft__wire_field *field, sft_error *err) {
     char name[SFT__GRAPH_TEXT] = "";

@@ -35,6 +35,10 @@ sft_status sft__graph_keras_metadata(sft__graph *g, sft_error *err);
 sft_status sft__graph_frozen(sft__graph *g, sft_error *err);
 sft_status sft__graph_onnx(sft__graph *g, sft_error *err);
 sft_status sft__graph_paddle(sft__graph *g, sft_error *err);
+sft_status sft__graph_tflite(sft__graph *g, sft_error *err);
+/* An operator of TensorFlow by its name; a NodeDef. */
+void sft__graph_tf_operator(sft__graph *g, uint64_t at, const char *op);
+sft_status sft__graph_tf_node(sft__graph *g, sft__wire node, sft_error *err);
 /* A frozen graph, by its first fields. */
 bool sft__graph_is_frozen(sft__graph *g);
 
