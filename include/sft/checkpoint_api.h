@@ -116,6 +116,9 @@ typedef struct sft_checkpoint_api {
     /* sft/mindspore.h */
     sft_status (*ms_crc_num)(const sft_catalog *, size_t, const sft_control *, uint32_t *,
                              sft_error *);
+    /* sft/checkpoint_open.h */
+    sft_status (*checkpoint_from_ranks)(sft_checkpoint **, const sft_rank_part *, size_t, sft_layout_set *,
+                                        sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

@@ -72,6 +72,7 @@ const sft_checkpoint_api *sft_checkpoint_api_get(void) {
         .layout_set_fit = sft_layout_set_fit,
         .layout_set_trim = sft_layout_set_trim,
         .ms_crc_num = sft_ms_crc_num,
+        .checkpoint_from_ranks = sft_checkpoint_from_ranks,
     };
     return &api;
 }

@@ -184,7 +184,7 @@ void sft__space_names_reset(sft__space_names *names) {
 typedef struct sight {
     bool ranks, topology, metadata, name_map, index, weights;
     bool stepped, unstepped; /* there are files with a step in their names, and without */
-    char first[512]; /* of the weight files, in byte order */
+    char first[512];         /* of the weight files, in byte order */
 } sight;
 
 static bool is_name(const char *name, size_t len, const char *what) {
@@ -479,7 +479,8 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     if (c->folder != NULL) {
         SFT_TRY(look(c, c->folder, err));
     }
-    if (c->kind == SFT_CHECKPOINT_RANKS) { /* files of two models, perhaps, and the layout of neither */
+    if (c->kind ==
+        SFT_CHECKPOINT_RANKS) { /* files of two models, perhaps, and the layout of neither */
         SFT_TRY(sft_model_check(c->folder, err));
     }
     switch (c->kind) {
@@ -509,6 +510,46 @@ sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
     *out = NULL;
     SFT_TRY(sft__space_create(&c, options, err));
     const sft_status status = open_kind(c, path, err);
+    if (status != SFT_OK) {
+        sft_checkpoint_close(c);
+        return status;
+    }
+    *out = c;
+    return SFT_OK;
+}
+
+/* Slots of catalogs stay empty: they are the caller's. */
+static sft_status borrow(sft_checkpoint *c, const sft_rank_part *parts, size_t count,
+                         sft_error *err) {
+    if (!sft__grow(c->allocator, &c->parts, &c->room, count + 1, sizeof *c->parts) ||
+        !sft__grow(c->allocator, &c->catalogs, &c->catalog_room, count + 1, sizeof *c->catalogs)) {
+        return sft__fail_nomem(err, (count + 1) * sizeof *c->parts);
+    }
+    memcpy(c->parts, parts, count * sizeof *parts);
+    memset((void *)c->catalogs, 0, count * sizeof *c->catalogs);
+    c->count = count;
+    return SFT_OK;
+}
+
+sft_status sft_checkpoint_from_ranks(sft_checkpoint **out, const sft_rank_part *parts, size_t count,
+                                     sft_layout_set *layouts, sft_error *err) {
+    sft_checkpoint_options o;
+    sft_checkpoint *c;
+    SFT_INIT(&o);
+    o.layouts = layouts;
+    *out = NULL;
+    if (count == 0) {
+        return sft__fail(err, SFT_E_ARG, "no ranks");
+    }
+    SFT_TRY(sft__space_create(&c, &o, err));
+    c->kind = SFT_CHECKPOINT_RANKS;
+    sft_status status = borrow(c, parts, count, err);
+    if (status == SFT_OK && layouts != NULL) {
+        status = sft_layout_set_learn(layouts, c->parts, c->count, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__space_keeps_promise(c, err);
+    }
     if (status != SFT_OK) {
         sft_checkpoint_close(c);
         return status;

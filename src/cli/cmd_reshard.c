@@ -138,8 +138,10 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
             made++;
         }
         b->api->layout_set_trim(set, whole);
-        if (made == ranks && add_layout(b, set)) {
-            write_ranks(b, whole, opens_again(pattern));
+        const bool opens = opens_again(pattern);
+        if (made == ranks && add_layout(b, set) &&
+            (!opens || cli_would_open(b, parts, (size_t)made, whole))) {
+            write_ranks(b, whole, opens);
         }
     }
     while (made > 0) {
@@ -230,7 +232,8 @@ static void run_slice(cli *c) {
         if (rank >= b.api->layout_set_ranks(set)) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)b.api->layout_set_ranks(set));
-        } else if (cli_batch_fits(&b, "layout", set, whole) && cut_rank(&b, whole, set, rank, &part)) {
+        } else if (cli_batch_fits(&b, "layout", set, whole) &&
+                   cut_rank(&b, whole, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);

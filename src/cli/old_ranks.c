@@ -303,6 +303,65 @@ static sft_status compare(const sft_catalog *read, const sft_catalog *whole, sft
     return SFT_OK;
 }
 
+/* Is it so bad that what was written, or is to be, is no model? A rank's part may not tell the full
+ * shape, and there may be too few descriptors: no faults. */
+static bool is_bad(cli_batch *b, sft_status status, const sft_error *err) {
+    const bool few = status == SFT_E_IO && (err->sys == EMFILE || err->sys == ENFILE);
+
+    if (status == SFT_E_SHAPE || few) {
+        cli_warn(b->c, b->target, "does not open as one model again: %s", err->message);
+        return false;
+    }
+    return status != SFT_OK;
+}
+
+static const sft_job_text *layout_text(const cli_batch *b) {
+    for (size_t i = 0; i < b->text_count; i++) {
+        if (strcmp(b->texts[i].name, "layout.json") == 0) {
+            return &b->texts[i];
+        }
+    }
+    return NULL;
+}
+
+bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
+                    const sft_catalog *whole) {
+    const sft_job_text *text = layout_text(b);
+    sft_rank_part *ranks = cli_alloc(count + 1, sizeof *ranks);
+    sft_layout_set *set = NULL;
+    sft_checkpoint *checkpoint = NULL;
+    sft_catalog *read = NULL;
+    sft_error err;
+
+    for (size_t i = 0; i < count; i++) {
+        ranks[i] = (sft_rank_part){parts[i], i};
+    }
+    sft_status status =
+        b->api->layout_set_parse(&set, text->data, text->size, text->name, NULL, &err);
+    if (status == SFT_OK) {
+        status = b->api->checkpoint_from_ranks(&checkpoint, ranks, count, set, &err);
+    }
+    if (status == SFT_OK) {
+        status = b->api->checkpoint_join_ranks(&read, checkpoint, NULL, &err);
+    }
+    if (status == SFT_OK) {
+        status = compare(read, whole, &err);
+    }
+    sft_catalog_close(read);
+    b->api->checkpoint_close(checkpoint);
+    b->api->layout_set_free(set);
+    free(ranks);
+    if (status != SFT_E_SHAPE &&
+        is_bad(b, status, &err)) { /* what only warns is said afterwards, too */
+        const sft_error why = err;
+        (void)sft_error_set(&err, status, 0, SFT_NO_OFFSET, why.tensor, strlen(why.tensor),
+                            "files cut so would not open as one model again: %.400s", why.message);
+        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        return false;
+    }
+    return true;
+}
+
 void cli_read_again(cli_batch *b, const sft_catalog *whole) {
     sft_checkpoint *checkpoint = NULL;
     sft_catalog *read = NULL;
@@ -316,10 +375,7 @@ void cli_read_again(cli_batch *b, const sft_catalog *whole) {
         status = compare(read, whole, &err);
     }
     sft_catalog_close(read);
-    const bool few = status == SFT_E_IO && (err.sys == EMFILE || err.sys == ENFILE);
-    if (status == SFT_E_SHAPE || few) { /* no fault: a rank's part may not tell the full shape */
-        cli_warn(b->c, b->target, "does not open as one model again: %s", err.message);
-    } else if (status != SFT_OK) {
+    if (is_bad(b, status, &err)) {
         cli_fail(b->c, b->target, &err);
     }
 }

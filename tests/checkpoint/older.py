@@ -315,6 +315,25 @@ def ranks(base, source):
     server.shutdown()
 
 
+def unreadable_layouts(base, source):
+    """Layouts whose files would not open again as the model: refused before a byte is written."""
+    plan, folder = os.path.join(base, "plan.json"), os.path.join(base, "d")
+    put(plan, '{"t*": "colwise"}')
+    boxes = [{"rank": 0, "start": [0], "count": [40]}, {"rank": 1, "start": [32], "count": [32]}]
+    first = {"axes": {"tp": 2}, "first_rank": 3}
+    for text, word in (({"mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "t0", "boxes": boxes}]}, "overlap"),
+                       ({"mesh": first, "tensors": [{"name": "t0", "cuts": ["tp"]}]}, "rank 0 has a file")):
+        layout = os.path.join(base, "unreadable.json")
+        put(layout, json.dumps({"format": "safetensors-layout", "version": 1, **text}))
+        make_ranks(folder, OLD, 4, plan)
+        before = snapshot(folder)
+        p = run(["reshard", source, "--target-layout", layout, "-o", folder, "-f"])
+        check(p.returncode == 1 and word in p.stderr and snapshot(folder) == before, "layout:", word, p.returncode, p.stderr)
+        shutil.rmtree(folder)
+        p = run(["reshard", source, "--target-layout", layout, "-o", folder])
+        check(p.returncode == 1 and not os.path.exists(folder), "layout, new directory:", word, p.returncode, p.stderr)
+
+
 def rank_kills(base, count):
     """reshard -f to fewer ranks, killed: old, new, or refused with a sentence that names the journal; the same command finishes."""
     rng = random.Random(11)
@@ -434,6 +453,7 @@ def main():
         unproven(base, source)
         new_directory(base, source)
         ranks(base, source)
+        unreadable_layouts(base, source)
         kills(base, args.kills)
         rank_kills(base, args.kills)
     print("%d checks, %d faults" % (CHECKS, len(FAULTS)))

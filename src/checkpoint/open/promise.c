@@ -343,6 +343,9 @@ static sft_status check_record(promise *p, bool *recorded) {
     const char *path;
     sft__jnode *root;
     *recorded = false;
+    if (p->c->folder == NULL) { /* files that are still to be written */
+        return SFT_OK;
+    }
     SFT_TRY(sft__space_path(p->c, p->c->folder, RECORD, &path, p->err));
     if (sft__space_read(p->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* not there; expand says what is wrong with it */
