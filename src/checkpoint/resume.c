@@ -167,9 +167,9 @@ static sft_status collect_flat(sft_resume *r, sft_error *err) {
 /* What holds a part of a model is no step of its training: mp_rank_01, Shard-2, tp_1. `end`: of the
  * word before the number and its separator. */
 static bool is_part(const char *name, size_t end) {
-    static const char *const words[] = {"rank",  "shard",  "part",    "stage",  "layer", "node",
-                                        "host",  "worker", "process", "device", "gpu",   "tp",
-                                        "pp",    "dp",     "mp",      "ep",     "cp",    "fsdp"};
+    static const char *const words[] = {"rank", "shard",  "part",    "stage",  "layer", "node",
+                                        "host", "worker", "process", "device", "gpu",   "tp",
+                                        "pp",   "dp",     "mp",      "ep",     "cp",    "fsdp"};
     size_t begin = end;
     while (begin > 0 && ((name[begin - 1] | 32) >= 'a' && (name[begin - 1] | 32) <= 'z')) {
         begin--;
@@ -230,8 +230,10 @@ static sft_status collect_folders(sft_resume *r, const sft__space_names *names, 
             continue;
         }
         step.name = names->list[i];
-        step.why =
-            step.step > r->tracker ? "not committed: the tracker names an older iteration" : "";
+        step.why = strncmp(step.name, "tmp", 3) == 0
+                       ? "a job writes into such a folder before it renames it"
+                   : step.step > r->tracker ? "not committed: the tracker names an older iteration"
+                                            : "";
         SFT_TRY(sft__space_path(r->c, r->c->folder, names->list[i], &step.path, err));
         if (sft__ck_is_folder(step.path)) {
             SFT_TRY(add_step(r, &step, err));
@@ -245,7 +247,7 @@ static sft_status collect_folders(sft_resume *r, const sft__space_names *names, 
 
 /* ---------------------------------------------------------------- is it complete? */
 
-static bool is_file(const char *path) {
+static bool is_filled(const char *path) {
     sft_source *source;
     if (sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) != SFT_OK) {
         return false;
@@ -253,6 +255,20 @@ static bool is_file(const char *path) {
     const bool filled = sft_source_size(source) != 0;
     sft_source_close(source);
     return filled;
+}
+
+/* A file that the trainer was writing when it was killed is none. */
+static sft_status check_state(const sft_resume *r, const char *path, sft_error *why) {
+    sft__space_text text;
+    sft__jnode *root;
+
+    if (sft__space_read(r->c, path, &text, NULL) != SFT_OK) {
+        return sft__fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
+    }
+    const sft_status status =
+        sft__jtree_parse(&root, &r->c->arena, text.data, text.size, "trainer_state.json", why);
+    sft__space_text_reset(&text);
+    return status;
 }
 
 /* A checkpoint of many ranks: all of it can be put together. */
@@ -279,15 +295,16 @@ static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sf
     sft_catalog *catalog;
     SFT_TRY(sft__space_path(r->c, step->path, "trainer_state.json", &state, why));
     SFT_TRY(sft__space_path(r->c, step->path, ".metadata", &metadata, why));
-    if (is_file(metadata)) {
+    if (is_filled(metadata)) {
         return SFT_OK;
     }
-    SFT_TRY(sft_catalog_open(&catalog, step->path, &r->c->open, why));
-    sft_catalog_close(catalog);
-    if (strncmp(step->name, "checkpoint-", 11) == 0 && !is_file(state)) {
-        return sft__fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
+    sft_status status = sft_catalog_open(&catalog, step->path, &r->c->open, why);
+    if (status == SFT_E_FORMAT && r->c->other != NULL) { /* pytorch_model.bin */
+        status = r->c->other(r->c->other_ctx, step->path, &r->c->open, &catalog, why);
     }
-    return SFT_OK;
+    SFT_TRY(status);
+    sft_catalog_close(catalog);
+    return strncmp(step->name, "checkpoint-", 11) == 0 ? check_state(r, state, why) : SFT_OK;
 }
 
 static bool is_of_the_machine(sft_status status) {

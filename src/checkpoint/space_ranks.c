@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/space.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct folders {
@@ -161,7 +162,75 @@ static bool are_numbered(const folders *f) {
     return first != NULL;
 }
 
-/* The files of all ranks are of one step and one format. */
+/* The file's name without its extension and its step; *len: as far as that. */
+static const char *stem_of(const sft__rank_folder *one, bool numbered, size_t *len) {
+    (void)base_of(one->file, len);
+    while (one->stepped && !numbered && *len > 0 && one->file[*len - 1] != '-') {
+        --*len;
+    }
+    return one->file;
+}
+
+/* *len: of what goes before "rank_3" in "net_rank_3", "net_rank_3_1", or before digits at the end.
+ */
+static void cut_number(const char *name, size_t *len) {
+    static const char word[] = "rank_";
+    const size_t n = sizeof word - 1;
+
+    for (size_t at = *len > n ? *len - n : 0; at > 0; at--) {
+        const char digit = name[at - 1 + n];
+        if (memcmp(name + at - 1, word, n) == 0 && digit >= '0' && digit <= '9') {
+            *len = at - 1;
+            return;
+        }
+    }
+    while (*len > 0 && name[*len - 1] >= '0' && name[*len - 1] <= '9') {
+        --*len;
+    }
+}
+
+/* Reads past digits that are the rank's number. */
+static bool skip_number(const char *name, size_t len, size_t *at, uint64_t rank) {
+    char word[24];
+    const size_t n = (size_t)snprintf(word, sizeof word, "%llu", (unsigned long long)rank);
+    const bool begun = *at > 0 && name[*at - 1] >= '0' && name[*at - 1] <= '9';
+
+    if (begun || len - *at < n || memcmp(name + *at, word, n) != 0 ||
+        (*at + n < len && name[*at + n] >= '0' && name[*at + n] <= '9')) {
+        return false;
+    }
+    *at += n;
+    return true;
+}
+
+/* Are two ranks' files called alike, but for the ranks' numbers? Files of two jobs are not. */
+static bool called_alike(const sft__rank_folder *a, const sft__rank_folder *b, bool numbered) {
+    size_t a_len;
+    size_t b_len;
+    const char *const x = stem_of(a, numbered, &a_len);
+    const char *const y = stem_of(b, numbered, &b_len);
+    size_t i = 0;
+    size_t k = 0;
+
+    while (i < a_len && k < b_len) {
+        size_t i_next = i;
+        size_t k_next = k;
+        if (skip_number(x, a_len, &i_next, a->rank) && skip_number(y, b_len, &k_next, b->rank)) {
+            i = i_next;
+            k = k_next;
+        } else if (x[i++] != y[k++]) {
+            i = a_len + 1;
+        }
+    }
+    if (i == a_len && k == b_len) {
+        return true;
+    }
+    cut_number(x, &a_len);
+    cut_number(y, &b_len);
+    return a_len == b_len && memcmp(x, y, a_len) == 0;
+}
+
+/* The files of all ranks are of one job, one step and one format. */
 static sft_status compare(const folders *f, sft_error *err) {
     const bool numbered = are_numbered(f);
     const sft__rank_folder *first = NULL;
@@ -182,6 +251,12 @@ static sft_status compare(const folders *f, sft_error *err) {
                 "ranks are of different steps: rank %llu has %s, rank %llu %s: say which step",
                 (unsigned long long)first->rank, first->file, (unsigned long long)one->rank,
                 one->file);
+        }
+        if (!called_alike(first, one, numbered)) {
+            return sft__fail(err, SFT_E_MISMATCH,
+                             "ranks are of different jobs: rank %llu has %s, rank %llu %s",
+                             (unsigned long long)first->rank, first->file,
+                             (unsigned long long)one->rank, one->file);
         }
         if (sft__space_ends(one->file, strlen(one->file), ".ckpt") !=
             sft__space_ends(first->file, strlen(first->file), ".ckpt")) {

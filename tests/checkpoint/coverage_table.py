@@ -377,6 +377,31 @@ def flat_steps(base):
     check("--step that it is not", r.returncode == 1 and "1_2" in r.stderr, r.stderr)
 
 
+def trainer(base):
+    """Hugging Face's Trainer: a staging folder and a state that was cut short are no steps; a model in pytorch_model.bin is one."""
+    model = os.path.join(base, "m.safetensors")
+    save(model, {"a": whole([2])})
+    for step in ("checkpoint-1", "checkpoint-2", "tmp-checkpoint-3"):
+        os.makedirs(os.path.join(base, "run", step))
+        shutil.copy(model, os.path.join(base, "run", step, "model.safetensors"))
+        put(os.path.join(base, "run", step, "trainer_state.json"), {"global_step": int(step[-1])})
+    at = os.path.join(base, "run")
+    r = run("resume-point", at)
+    check("trainer: a staging folder", r.stdout == "checkpoint-2\n" and "tmp-checkpoint-3 is skipped" in r.stderr, r.stdout + r.stderr)
+    os.truncate(os.path.join(at, "checkpoint-2", "trainer_state.json"), 9)
+    r = run("resume-point", at)
+    check("trainer: a state cut short", r.stdout == "checkpoint-1\n" and "checkpoint-2 is skipped" in r.stderr, r.stdout + r.stderr)
+    put(os.path.join(at, "checkpoint-2", "trainer_state.json"), {"global_step": 2})
+    os.unlink(os.path.join(at, "checkpoint-2", "model.safetensors"))
+    r = run("resume-point", at)
+    check("trainer: no model", r.stdout == "checkpoint-1\n" and "checkpoint-2 is skipped" in r.stderr, r.stdout + r.stderr)
+    r = run("convert", model, "-o", os.path.join(at, "checkpoint-2", "model.pt"))
+    check("trainer: convert", r.returncode == 0, r.stderr)
+    os.rename(os.path.join(at, "checkpoint-2", "model.pt"), os.path.join(at, "checkpoint-2", "pytorch_model.bin"))
+    r = run("resume-point", at)
+    check("trainer: pytorch_model.bin", r.stdout == "checkpoint-2\n", r.stdout + r.stderr)
+
+
 def half_steps(base):
     truth, ranks, strategies = job()
     place = Place(base, ranks, strategies)
@@ -395,6 +420,17 @@ def half_steps(base):
     r = run("resume-point", place.folder)
     row("half a step alone", "resume-point", r, "")
     check("half a step alone", r.returncode == 1 and r.stdout == "", r.stdout + r.stderr)
+    for r in range(8): # every second rank has a file of another job
+        name = name_of(r, "2_2")
+        shutil.rmtree(os.path.join(place.folder, "rank_%d" % r))
+        save(os.path.join(place.folder, name if r % 2 == 0 else os.path.join(os.path.dirname(name), "other_rank_%d-2_2.safetensors" % r)),
+             ranks[r], {"format": "ms"})
+    fails("files of two jobs", place, ["different jobs", "other_rank_1-2_2"], but=("resume-point",))
+    r = run("resume-point", place.folder)
+    check("files of two jobs: resume-point", r.returncode == 1 and "different jobs" in r.stderr, r.stdout + r.stderr)
+    for r in range(8):
+        for name in os.listdir(os.path.join(place.folder, "rank_%d" % r)):
+            os.unlink(os.path.join(place.folder, "rank_%d" % r, name))
     strategy_there = os.path.join(base, "strategy")
     os.rename(strategy_there, os.path.join(base, "moved"))
     for r in range(8):
@@ -503,7 +539,7 @@ def main():
         os.environ.setdefault("GLOG_v", "4")
         import mindspore as MINDSPORE # noqa: F811
     for case in (nothing, missing_stage, missing_rank, missing_tensor, elsewhere, hole, wrong_dtype, wrong_shape,
-                 foreign_layout, seed_names, flat_steps, half_steps, extra_ranks, own_layout, hostile):
+                 foreign_layout, seed_names, flat_steps, trainer, half_steps, extra_ranks, own_layout, hostile):
         top = tempfile.mkdtemp(prefix="sft-table-")
         BASE = os.path.join(top, "x")
         case(BASE)
