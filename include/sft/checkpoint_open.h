@@ -102,10 +102,11 @@ SFT_API const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *check
 /* Where the layout came from: a path, or "" (told by the files themselves, or given). */
 SFT_API const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint);
 
-/* The checkpoint that these catalogs would be, one for each rank, ascending, if they were the files of a folder
- * of ranks (SFT_CHECKPOINT_RANKS) with this layout: whether files that are still to be written will open
- * again is asked so. Errors as those of opening such a folder; sft_checkpoint_join_ranks finds the rest. The
- * catalogs and the layouts are borrowed. Cost: O(parts * tensors), nothing is read. */
+/* The checkpoint that these catalogs would be, one for each rank, ascending, if they were the files of
+ * a folder of ranks (SFT_CHECKPOINT_RANKS) with this layout: whether files that are still to be
+ * written will open again is asked so. Errors as those of opening such a folder;
+ * sft_checkpoint_join_ranks finds the rest. The catalogs and the layouts are borrowed. Cost:
+ * O(parts * tensors), nothing is read. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_from_ranks(sft_checkpoint **out,
                                                             const sft_rank_part *parts,
                                                             size_t count, sft_layout_set *layouts,

@@ -193,6 +193,26 @@ static sft_status list_names(expanding *e, const sft__jnode *names) {
     return SFT_OK;
 }
 
+/* A rank that is there and was not, as the record has it, would be left behind. */
+static sft_status recorded_all(const expanding *e, const sft__jnode *files) {
+    const sft_checkpoint *const c = e->d->checkpoint;
+    const sft__jnode *f = files->first;
+
+    for (size_t i = 0; i < c->count; i++) { /* both are mostly in the order of ranks */
+        size_t left = files->len + 1;
+        bool listed = false;
+        for (; left > 0 && !listed; left--, f = f != NULL ? f->next : files->first) {
+            listed = f != NULL && sft__jtree_get(f, "rank")->value == c->parts[i].rank;
+        }
+        if (!listed) {
+            return sft__fail(e->err, SFT_E_MISMATCH,
+                             "rank %llu has a file, and " SFT__DEDUPE_RECORD " lists none of it",
+                             (unsigned long long)c->parts[i].rank);
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
     const sft__jnode *const version = sft__jtree_get(root, "version");
     const sft__jnode *const names = sft__jtree_get(root, "names");
@@ -215,8 +235,8 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
         const sft__jnode *const tensors = sft__jtree_get(f, "tensors");
         w.tensors = tensors != NULL ? tensors : w.tensors; /* else as in the file before */
         if (rank == NULL || rank->type != SFT__J_NUMBER || !rank->is_int || rank->negative ||
-            name == NULL || name->type != SFT__J_STRING || w.tensors == NULL ||
-            w.tensors->type != SFT__J_ARRAY) {
+            name == NULL || name->type != SFT__J_STRING || strlen(name->text) != name->len ||
+            w.tensors == NULL || w.tensors->type != SFT__J_ARRAY) {
             return schema(e, f, "a rank, the name of its file, and its tensors");
         }
         w.rank = rank->value;
@@ -225,7 +245,7 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
         w.file = f;
         SFT_TRY(make_file(e, &w));
     }
-    return SFT_OK;
+    return recorded_all(e, files);
 }
 
 /* ---------------------------------------------------------------- without one */

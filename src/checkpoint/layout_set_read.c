@@ -434,6 +434,13 @@ static sft_status read_entry(sft_layout_set *set, const sft__jnode *node, sft_er
                      "an entry needs one of whole, cuts, flat, boxes, placements, spec and style",
                      err);
     }
+    const sft__jnode *const mesh = sft__jtree_get(node, "mesh");
+    if (kind_of(kind) == SFT__LSET_WHOLE && mesh != NULL) {
+        return fault(mesh, "whole is on every rank; on those of one mesh: cuts of nulls", err);
+    }
+    if (kind_of(kind) == SFT__LSET_BOXES && mesh != NULL) {
+        return fault(mesh, "boxes name their ranks, and have no mesh", err);
+    }
     if (kind_of(kind) != SFT__LSET_WHOLE && kind_of(kind) != SFT__LSET_BOXES) {
         SFT_TRY(find_mesh(set, node, &e->mesh, err));
     }

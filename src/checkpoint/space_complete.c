@@ -40,6 +40,9 @@ static sft_status read_map(complete *w, sft__space_text *text, sft_error *err) {
     if (w->map->type != SFT__J_OBJECT) {
         return sft__fail_at(err, SFT_E_SCHEMA, w->map->offset, NAME_MAP ": expected an object");
     }
+    if (w->map->first == NULL) {
+        return sft__fail_at(err, SFT_E_SCHEMA, w->map->offset, NAME_MAP ": it names no tensor");
+    }
     for (const sft__jnode *m = w->map->first; m != NULL; m = m->next) {
         if (m->type != SFT__J_STRING) {
             return sft__fail_tensor(err, SFT_E_SCHEMA, m->offset, m->key, m->key_len,

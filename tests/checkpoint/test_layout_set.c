@@ -433,6 +433,10 @@ static void test_refused(void **state) {
         {OWN("\"tensors\":[{\"name\":\"a\",\"whole\":true},{\"name\":\"a\",\"whole\":true}]"),
          SFT_E_DUPLICATE},
         {OWN("\"tensors\":[{\"name\":\"a\",\"boxes\":[]}]"), SFT_E_SCHEMA},
+        {OWN("\"tensors\":[{\"name\":\"a\",\"whole\":true,\"mesh\":\"\"}]"), SFT_E_SCHEMA},
+        {OWN("\"tensors\":[{\"name\":\"a\",\"mesh\":\"\",\"boxes\":[{\"rank\":0,\"start\":[0],"
+             "\"count\":[1]}]}]"),
+         SFT_E_SCHEMA},
         {OWN("\"tensors\":[{\"name\":\"a\",\"boxes\":[{\"rank\":0,\"start\":[0],\"count\":[1,2]}]}"
              "]"),
          SFT_E_SCHEMA},

@@ -295,8 +295,22 @@ static void refused(void **state) {
                         "one folder for each rank");
 }
 
+/* A map that names nothing is that of no model, though parts lie beside it. */
+static void empty_map(void **state) {
+    static const char *const maps[] = {"{}", "{\"weight_map\": {}}",
+                                       "{\"metadata\": {\"total_size\": 48}, \"weight_map\": {}}"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        sft_checkpoint *checkpoint;
+        sft_error err;
+        put_text("param_name_map.json", maps[i]);
+        assert_int_equal(sft_checkpoint_open(&checkpoint, base, NULL, &err), SFT_E_SCHEMA);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(empty_map, make_complete, remove_folder),
         cmocka_unit_test_setup_teardown(ranks, make_ranks, remove_folder),
         cmocka_unit_test_setup_teardown(shards, make_shards, remove_folder),
         cmocka_unit_test_setup_teardown(mindformers, make_mindformers, remove_folder),
