@@ -238,21 +238,26 @@ static sft_status sidecar_read(sidecar *s, const sft__recorded_file *f, sft_erro
     return status;
 }
 
-/* Does the file's path still lead to the file that is open? A descriptor's name is no path, and
- * what another file has taken the place of has lost its sidecar to it. */
+/* *holds: the file's path still leads to the file that is open. A descriptor's name is no path.
+ * *taken: it leads to another file, or to another size of it. */
 static sft_status sidecar_path_holds(const sft__recorded_file *f, const sft_source *source,
-                                     bool *holds, sft_error *err) {
+                                     bool *holds, bool *taken, sft_error *err) {
     const int fd = sft_source_descriptor(source);
+    bool exists;
     sft__stat named;
     sft__stat opened;
 
-    *holds = false;
-    SFT_TRY(sft__path_stat(f->info->path, holds, &named, err));
-    *holds = *holds && named.regular && named.size == f->info->size;
+    *holds = *taken = false;
+    SFT_TRY(sft__path_stat(f->info->path, &exists, &named, err));
+    if (!exists || !named.regular) {
+        return SFT_OK;
+    }
+    *holds = named.size == f->info->size;
     if (*holds && fd >= 0) {
         SFT_TRY(sft__file_stat((sft__handle)fd, f->info->path, &opened, err));
         *holds = named.device == opened.device && named.inode == opened.inode;
     }
+    *taken = !*holds;
     return SFT_OK;
 }
 
@@ -263,6 +268,7 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
     sidecar s = {0};
     bool exists = false;
     bool holds;
+    bool taken;
     sft_status status = SFT_OK;
 
     *found = false;
@@ -270,8 +276,8 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
         (sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0) {
         return SFT_OK; /* its "path" is none */
     }
-    SFT_TRY(sidecar_path_holds(f, source, &holds, err));
-    if (!holds) {
+    SFT_TRY(sidecar_path_holds(f, source, &holds, &taken, err));
+    if (!holds && !taken) {
         return SFT_OK;
     }
     sft__buf_init(&path, f->allocator);
@@ -293,7 +299,10 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
                                  : sft__path_stat(path.data, &exists, &st, err);
         }
     }
-    if (status == SFT_OK && exists) {
+    if (status == SFT_OK && exists && taken) { /* of which of the two files? nobody knows */
+        status = sft__fail(err, SFT_E_CHANGED, "%s was replaced before %s was read", f->info->path,
+                           path.data);
+    } else if (status == SFT_OK && exists) {
         s.f = f;
         s.path = path.data;
         status = sidecar_read(&s, f, err);

@@ -87,7 +87,7 @@ static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *
         sft__free(c->allocator, in->list, bytes);
         in->list = NULL;
     }
-    return status == SFT_E_NOMEM ? status : SFT_OK;
+    return status == SFT_E_NOMEM || status == SFT_E_CHANGED ? status : SFT_OK;
 }
 
 /* What is recorded of the tensor that goes on as declared[i]; NULL: nothing. */
