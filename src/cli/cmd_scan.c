@@ -339,10 +339,12 @@ static void put_summary(scanning *s, const char *directory, const size_t count[3
         return;
     }
     cli_put_escaped(&c->out, directory, strlen(directory));
-    cli_printf(&c->out, ": %s: %zu %s: %zu harmless, %zu unknown, %zu dangerous",
-               verdict_word(worst), all, all == 1 ? "file" : "files", count[0], count[1], count[2]);
+    cli_printf(&c->out, ": %s: %llu %s: %llu harmless, %llu unknown, %llu dangerous",
+               verdict_word(worst), (unsigned long long)all, all == 1 ? "file" : "files",
+               (unsigned long long)count[0], (unsigned long long)count[1],
+               (unsigned long long)count[2]);
     if (failed != 0) {
-        cli_printf(&c->out, ", %zu not read", failed);
+        cli_printf(&c->out, ", %llu not read", (unsigned long long)failed);
     }
     cli_puts(&c->out, "\n");
 }
