@@ -77,8 +77,12 @@ static void list_others(cli_old_ranks *old, const char *const *planned, size_t c
         (void)cli_sys_list(path, on_entry, &files);
         for (size_t k = 0; k < files.count; k++) {
             if (!is_in(planned, count, files.names[k])) {
+                char *file = join(old->folder, files.names[k]);
                 old->files = cli_resize(old->files, old->count + 1, sizeof *old->files);
+                old->stamps = cli_resize(old->stamps, old->count + 1, sizeof *old->stamps);
+                old->stamps[old->count] = cli_sys_stamp(file);
                 old->files[old->count++] = files.names[k];
+                free(file);
                 files.names[k] = NULL;
             }
         }
@@ -86,6 +90,37 @@ static void list_others(cli_old_ranks *old, const char *const *planned, size_t c
         free_names(&files);
     }
     free_names(&folders);
+}
+
+static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
+
+static uint64_t stamp_of(const cli_old_ranks *old, const char *name) {
+    char *path = join(old->folder, name);
+    const uint64_t stamp = cli_sys_stamp(path);
+    free(path);
+    return stamp;
+}
+
+static void forget(cli_old_ranks *old) {
+    for (size_t i = 0; i < old->count; i++) {
+        free(old->files[i]);
+    }
+    free(old->files);
+    free(old->stamps);
+    memset(old, 0, sizeof *old);
+}
+
+char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t count) {
+    cli_old_ranks old = {.folder = folder};
+    char *first = NULL;
+
+    list_others(&old, planned, count);
+    if (old.count > 0) {
+        first = old.files[0];
+        old.files[0] = NULL;
+    }
+    forget(&old);
+    return first;
 }
 
 /* ---------------------------------------------------------------- whose they are */
@@ -209,6 +244,9 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         return true;
     }
     list_others(old, planned, count);
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        old->records[i] = stamp_of(old, records[i]);
+    }
     if (old->count == 0) { /* all of them went before the run was killed */
         char *path = join(folder, journal);
         old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
@@ -232,11 +270,21 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
     return false;
 }
 
-static void remove_one(cli *c, const char *path) {
-    char *beside = cli_alloc(strlen(path) + sizeof ".digests.json", 1);
+static void replaced(cli *c, const char *path) {
+    cli_warn(c, path, "was replaced by another process meanwhile, and stays");
+    cli_answer(c, CLI_SYSTEM);
+}
 
+static void remove_one(cli *c, const char *path, uint64_t stamp) {
+    const uint64_t now = cli_sys_stamp(path);
+
+    if (now != 0 && now != stamp) {
+        replaced(c, path);
+        return;
+    }
+    char *beside = cli_alloc(strlen(path) + sizeof ".digests.json", 1);
     (void)snprintf(beside, strlen(path) + sizeof ".digests.json", "%s.digests.json", path);
-    if (remove(path) != 0) {
+    if (remove(path) != 0 && cli_sys_kind(path) != CLI_KIND_NONE) {
         cli_warn(c, path, "is of the older model, and cannot be removed");
         cli_answer(c, CLI_SYSTEM);
     }
@@ -244,20 +292,39 @@ static void remove_one(cli *c, const char *path) {
     free(beside);
 }
 
-static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
-    static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
+/* Also those that a run which was killed has emptied: a rank without a file is one that is missing. */
+static void remove_empty(const cli_old_ranks *old) {
+    listing folders = {"", NULL, 0, true};
 
+    (void)cli_sys_list(old->folder, on_entry, &folders);
+    for (size_t i = 0; i < folders.count; i++) {
+        folders.names[i][strlen(folders.names[i]) - 1] = '\0';
+        char *path = join(old->folder, folders.names[i]);
+        if (!cli_sys_is_link(path)) {
+            cli_sys_remove_folder(path);
+        }
+        free(path);
+    }
+    free_names(&folders);
+}
+
+static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
     for (size_t i = 0; i < old->count; i++) {
         char *path = join(old->folder, old->files[i]);
-        remove_one(c, path);
+        remove_one(c, path, old->stamps[i]);
         *strrchr(path, '/') = '\0';
         cli_sys_remove_folder(path);
         free(path);
     }
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        if (!is_in(planned, count, records[i])) {
+        const uint64_t now = stamp_of(old, records[i]);
+        if (now != 0 && !is_in(planned, count, records[i])) {
             char *path = join(old->folder, records[i]);
-            (void)remove(path);
+            if (now == old->records[i]) {
+                (void)remove(path);
+            } else {
+                replaced(c, path);
+            }
             free(path);
         }
     }
@@ -272,17 +339,16 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
     if (done && old->count > 0 && c->force && !c->out.mute) {
         remove_all(old, c, planned, count);
     }
+    if (done && (old->count > 0 || old->journal) && c->force && !c->out.mute) {
+        remove_empty(old);
+    }
     if (old->journal && (done || cli_sys_kind(layout) == CLI_KIND_FILE)) {
         char *path = join(old->folder, journal);
         (void)remove(path);
         free(path);
     }
-    for (size_t i = 0; i < old->count; i++) {
-        free(old->files[i]);
-    }
-    free(old->files);
     free(layout);
-    memset(old, 0, sizeof *old);
+    forget(old);
 }
 
 /* ---------------------------------------------------------------- read again */

@@ -11,7 +11,9 @@
 typedef struct cli_old_ranks {
     const char *folder;
     char **files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
+    uint64_t *stamps; /* of each when it was found */
     size_t count;
+    uint64_t records[2]; /* stamps of its dedupe.json and layout.json */
     bool journal; /* it says so in .layout.json.sft-older */
 } cli_old_ranks;
 
@@ -21,10 +23,13 @@ typedef struct cli_old_ranks {
  * False: reported. */
 bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
                         size_t count);
+/* One of them now, relative to the directory; free() it. NULL: there is none. */
+char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t count);
 /* Before anything is replaced: writes the journal. False: reported. */
 bool cli_old_ranks_begin(cli_old_ranks *old, cli *c);
 /* done: the new model is in place: removes them, with their recorded digests, directories that are empty
- * then, and what else is not planned of the older model's (layout.json, dedupe.json). The journal last. */
+ * then, and what else is not planned of the older model's (layout.json, dedupe.json). The journal last. What
+ * another process has put in their place meanwhile stays: exit 3. */
 void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
                        size_t count);
 

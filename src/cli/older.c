@@ -70,8 +70,12 @@ static void add(cli_older *o, const char *name) {
             return;
         }
     }
+    char *path = path_of(o, name);
     o->files = cli_resize(o->files, o->count + 1, sizeof *o->files);
+    o->stamps = cli_resize(o->stamps, o->count + 1, sizeof *o->stamps);
+    o->stamps[o->count] = cli_sys_stamp(path);
     o->files[o->count++] = joined(name, "", "");
+    free(path);
 }
 
 /* ---------------------------------------------------------------- what an index names */
@@ -210,6 +214,13 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
     }
 }
 
+static void free_listing(listing *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        free(l->names[i]);
+    }
+    free(l->names);
+}
+
 /* Who opens the directory sees files of ranks, and a map, first. One file of it is its business
  * only under the name that readers of directories look for, and not if it is made of these ranks.
  */
@@ -283,6 +294,7 @@ static void keep_file(cli_older *o, const char *name) {
         if (strcmp(o->files[i], name) == 0) {
             free(o->files[i]);
             memmove(&o->files[i], &o->files[i + 1], (--o->count - i) * sizeof *o->files);
+            memmove(&o->stamps[i], &o->stamps[i + 1], (o->count - i) * sizeof *o->stamps);
         }
     }
 }
@@ -408,10 +420,7 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     if (first != NULL && (!c->force || unproven != NULL)) {
         good = refuse(o, first, unproven);
     }
-    for (size_t i = 0; i < l.count; i++) {
-        free(l.names[i]);
-    }
-    free(l.names);
+    free_listing(&l);
     return good;
 }
 
@@ -422,10 +431,7 @@ static void on_any(void *ctx, const char *name, bool is_folder) {
     if (l.count > 0 || (is_folder && strncmp(name, "rank_", 5) == 0)) {
         *(bool *)ctx = false;
     }
-    for (size_t i = 0; i < l.count; i++) {
-        free(l.names[i]);
-    }
-    free(l.names);
+    free_listing(&l);
 }
 
 bool cli_older_none(const char *folder) {
@@ -537,6 +543,60 @@ static void remove_digests(const cli_older *o, const char *name) {
     free(digests);
 }
 
+/* Only what was found: a file that somebody has put in its place since is of their model. */
+static void remove_found(const cli_older *o, size_t i) {
+    char *path = path_of(o, o->files[i]);
+    const uint64_t now = cli_sys_stamp(path);
+
+    if (now == 0 || now == o->stamps[i]) {
+        remove_file(o, o->files[i]);
+        remove_digests(o, o->files[i]);
+    } else {
+        cli_warn(o->c, path, "was replaced by another process meanwhile, and stays");
+        cli_answer(o->c, CLI_SYSTEM);
+    }
+    free(path);
+}
+
+/* What readers would see besides or instead of the new model now was not there before. */
+static void look_again(const cli_older *o) {
+    cli_older now = {.c = o->c,
+                     .folder = o->folder,
+                     .planned = o->planned,
+                     .planned_count = o->planned_count,
+                     .whole = o->whole};
+    listing l = {NULL, 0};
+    const char *first = NULL;
+    const char *unproven = NULL;
+    char *rank = NULL;
+
+    if (cli_sys_list(o->folder, on_entry, &l) == 0) {
+        take_indexes(&now, &l, &first, &unproven);
+        take_weights(&now, &l, &first, &unproven);
+    }
+    if (first == NULL && reads_ranks(o)) {
+        rank = cli_old_ranks_first(o->folder, o->planned, o->planned_count);
+        first = rank;
+    }
+    if (first != NULL) {
+        char *path = path_of(o, first);
+        sft_error err;
+        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                            "came while this model was written, by another process: the directory "
+                            "holds files of two models");
+        cli_fail_plainly(o->c, path, &err);
+        free(path);
+    }
+    free_listing(&l);
+    free(rank);
+    free(now.journal);
+    for (size_t i = 0; i < now.count; i++) {
+        free(now.files[i]);
+    }
+    free(now.files);
+    free(now.stamps);
+}
+
 bool cli_older_begin(cli_older *o) {
     const char *index = old_index(o);
 
@@ -562,9 +622,9 @@ void cli_older_end(cli_older *o, bool done) {
     const bool ours = o->c->force && !o->c->out.mute;
     char *path = index != NULL ? path_of(o, index) : NULL;
 
-    for (size_t i = 0; done && ours && i < o->count; i++) {
-        remove_file(o, o->files[i]);
-        remove_digests(o, o->files[i]);
+    /* The index last: without it readers would take what is left of its files for the new model's. */
+    for (size_t i = o->count; done && ours && i > 0; i--) {
+        remove_found(o, i - 1);
     }
     for (size_t i = 0; done && !o->c->out.mute && i < o->planned_count; i++) {
         remove_digests(o, o->planned[i]); /* of other bytes; the new file carries its own inside */
@@ -577,6 +637,9 @@ void cli_older_end(cli_older *o, bool done) {
         remove_file(o, o->journal);
     }
     cli_old_ranks_end(&o->ranks, o->c, done, o->planned, o->planned_count);
+    if (done && !o->c->out.mute && o->folder != NULL && o->c->status == CLI_OK) {
+        look_again(o);
+    }
     for (size_t i = 0; i < o->count; i++) {
         free(o->files[i]);
     }
@@ -586,6 +649,7 @@ void cli_older_end(cli_older *o, bool done) {
     free(o->owned_names);
     free(o->owned_folder);
     free(o->files);
+    free(o->stamps);
     free(o->journal);
     free(path);
     memset(o, 0, sizeof *o);

@@ -19,6 +19,7 @@ typedef struct cli_older {
                      many */
     cli_old_ranks ranks; /* of the older model */
     char **files; /* of the older model, not planned: to be removed. Indexes first */
+    uint64_t *stamps; /* of each when it was found: what has another one by then stays */
     size_t count;
     char *owned_folder;
     char **owned_names;
@@ -41,9 +42,10 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files);
  * what to remove after a kill. (That nothing reads a mixture of both is the writers' work: see
  * sft_model_begin.) False: reported. */
 bool cli_older_begin(cli_older *o);
-/* done: the new model is in place: removes the older one's files, its index first, with the digests
- * that are recorded beside them and beside what was replaced; the journal last. Else only the
- * journal goes, if the old index is still there. */
+/* done: the new model is in place: removes the older one's files, its index last, with the digests
+ * that are recorded beside them and beside what was replaced; the journal last. A file that another
+ * process has put there meanwhile stays, and a last look tells of another model that came meanwhile:
+ * exit 3. Not done: only the journal goes, if the old index is still there. */
 void cli_older_end(cli_older *o, bool done);
 
 #endif

@@ -335,30 +335,90 @@ int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
 
 /* ---------------------------------------------------------------- files that appear whole */
 
-static int open_temp(cli_sys_file *f, const char *path) {
-    const size_t size = strlen(path) + 40;
-    const char *slash = strrchr(path, '/');
-    const int before = slash != NULL ? (int)(slash - path) + 1 : 0;
+static int make_temp(cli_sys_file *f) {
+    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return f->fd >= 0 ? 0 : errno;
+}
+
+/* Tries names beside the target until `make` does not say EEXIST. */
+static int with_temp(cli_sys_file *f, int (*make)(cli_sys_file *f)) {
+    const size_t size = strlen(f->path) + 40;
+    const char *slash = strrchr(f->path, '/');
+    const int before = slash != NULL ? (int)(slash - f->path) + 1 : 0;
+    int error = EEXIST;
 
     f->temp = malloc(size);
     if (f->temp == NULL) {
         return ENOMEM;
     }
-    for (unsigned tries = 0; tries < 100; tries++) {
-        (void)snprintf(f->temp, size, "%.*s.%.200s.tmp%lx-%u", before, path, path + before,
+    for (unsigned tries = 0; tries < 100 && error == EEXIST; tries++) {
+        (void)snprintf(f->temp, size, "%.*s.%.200s.tmp%lx-%u", before, f->path, f->path + before,
                        (unsigned long)getpid(), tries);
-        f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (f->fd >= 0) {
-            return 0;
-        }
-        if (errno != EEXIST) {
-            break;
-        }
+        error = make(f);
     }
-    const int error = errno;
-    free(f->temp);
-    f->temp = NULL;
+    if (error != 0) {
+        free(f->temp);
+        f->temp = NULL;
+    }
     return error;
+}
+
+#ifdef O_TMPFILE
+static int link_to(const cli_sys_file *f, const char *path) {
+    char proc[40];
+
+    (void)snprintf(proc, sizeof proc, "/proc/self/fd/%d", f->fd);
+    return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+static int link_temp(cli_sys_file *f) {
+    return link_to(f, f->temp);
+}
+
+/* Without a name, if the file system has such files and can name them later: whoever is killed
+ * leaves nothing. */
+static bool open_unnamed(cli_sys_file *f) {
+    const char *slash = strrchr(f->path, '/');
+    char *folder = strdup(slash != NULL ? f->path : ".");
+    char proc[40];
+    struct stat st;
+
+    if (folder == NULL) {
+        return false;
+    }
+    if (slash != NULL) {
+        folder[slash == f->path ? 1 : slash - f->path] = '\0';
+    }
+    f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    free(folder);
+    (void)snprintf(proc, sizeof proc, "/proc/self/fd/%d", f->fd);
+    if (f->fd >= 0 && lstat(proc, &st) != 0) { /* no /proc: it would never get a name */
+        (void)close(f->fd);
+        f->fd = -1;
+    }
+    return f->fd >= 0;
+}
+
+/* A name for what had none: its own if nothing has it, else one from which it is renamed. */
+static int give_name(cli_sys_file *f, bool replace) {
+    const int error = link_to(f, f->path);
+    return error == EEXIST && replace ? with_temp(f, link_temp) : error;
+}
+#else
+static bool open_unnamed(cli_sys_file *f) {
+    (void)f;
+    return false;
+}
+
+static int give_name(cli_sys_file *f, bool replace) {
+    (void)f;
+    (void)replace;
+    return ENOSYS;
+}
+#endif
+
+static int open_temp(cli_sys_file *f) {
+    return open_unnamed(f) ? 0 : with_temp(f, make_temp);
 }
 
 int cli_sys_create(cli_sys_file *f, const char *path) {
@@ -374,7 +434,7 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
     }
     char *target = exists ? realpath(path, NULL) : NULL; /* a link stays, its file is replaced */
     f->path = target != NULL ? target : strdup(path);
-    const int error = f->path != NULL ? open_temp(f, f->path) : ENOMEM;
+    const int error = f->path != NULL ? open_temp(f) : ENOMEM;
     if (error != 0) {
         free(f->path);
         f->path = NULL;
@@ -393,9 +453,15 @@ int cli_sys_create(cli_sys_file *f, const char *path) {
 }
 
 int cli_sys_commit(cli_sys_file *f, bool replace) {
-    int error = close(f->fd) == 0 ? 0 : errno;
+    const bool unnamed = f->temp == NULL;
+    int error = unnamed ? give_name(f, replace) : 0;
 
+    error = close(f->fd) != 0 && error == 0 ? errno : error;
     f->fd = -1;
+    if (error == 0 && unnamed && f->temp == NULL) {
+        cli_sys_discard(f); /* it has its name */
+        return 0;
+    }
     if (error == 0 && replace) {
         error = rename(f->temp, f->path) == 0 ? 0 : errno;
     } else if (error == 0) {

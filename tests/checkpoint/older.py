@@ -5,7 +5,8 @@
 The oracle is a reader of directories in Python: an index, or all files. Every command is tried over every kind of
 older model. Without -f: refused, and not a byte changes. With -f: the reader sees the new model, the older model's
 files are gone, files of nobody are left. Then split and convert are killed at random moments under -f: the reader
-sees the old model, the new one, or no index beside a mark, which the tool refuses to read; the same command finishes.
+sees the old model, the new one, no index beside a mark, or an index whose files are going, and the tool refuses to read these;
+the same command finishes. Two writers at once: a reader sees one of the two models, or one of them has said that there are two.
 """
 import argparse
 import functools
@@ -271,7 +272,10 @@ def read_ranks(folder):
     with open(os.path.join(folder, "layout.json")) as f:
         text = f.read()
     found = sorted(n for n in os.listdir(folder) if n.startswith("rank_"))
-    parts = [read_weights(os.path.join(folder, n, "model.safetensors")) for n in found]
+    try:
+        parts = [read_weights(os.path.join(folder, n, "model.safetensors")) for n in found]
+    except OSError as e:
+        return "half: %r" % e
     if found != ["rank_%d" % i for i in range(len(found))] or '%d' % len(found) not in text:
         return "half: " + repr(found)
     return {k: b"".join(p[k] for p in parts) for k in parts[0]}
@@ -420,7 +424,8 @@ def kill_many(base, count, url):
         found = read_directory(folder)
         index = any(n.endswith(".index.json") and n[0] != "." for n in os.listdir(folder))
         half = not index and any(n.endswith(".index.json.sft-half") for n in os.listdir(folder))
-        state = "half" if half else "old" if found == old else "new" if found == new else "WRONG"
+        going = index and isinstance(found, str) and found.startswith("half")
+        state = "half" if half else "going" if going else "old" if found == old else "new" if found == new else "WRONG"
         q = run(["ls", folder])
         for n in os.listdir(folder):
             if n.startswith(".") and n.endswith((".sft-half", ".sft-older", ".sft-part")):
@@ -428,7 +433,7 @@ def kill_many(base, count, url):
         if state == "half": # what lies there is half of a model: never read as a whole one
             check(q.returncode == 3 and "half" in q.stderr, "half of it is read:", name, kind, q.returncode, q.stdout, q.stderr)
         else:
-            check(q.returncode == 0, "not read:", name, kind, state, q.returncode, q.stderr)
+            check((q.returncode == 0) == (not going), "not read:", name, kind, state, q.returncode, q.stderr)
         seen[state] = seen.get(state, 0) + 1
         check(state != "WRONG", "killed", name, kind, str(found)[:200])
         p = run(args)
@@ -437,6 +442,111 @@ def kill_many(base, count, url):
         check(not left, "again", name, kind, "left", left)
         shutil.rmtree(folder)
     print("killed:", seen)
+
+
+# ---------------------------------------------------------------- what the tool reads itself
+
+
+class Many:
+    """Models of many small files, and commands that replace them: what is removed takes a good part of the time."""
+
+    def __init__(self, base, count):
+        self.base, self.folder = os.path.join(base, "many"), os.path.join(base, "many", "d")
+        self.models = {}
+        for name, word, tensors in (("a", 0, 8), ("z", 50, 8), ("u", 100, 5)):
+            self.models[name] = {"tu"[name == "u"] + str(i): bytes([word + i]) * count for i in range(tensors)}
+            put(self.path(name), weights(self.models[name]))
+        self.plan = os.path.join(self.base, "plan.json")
+        put(self.plan, '{"t*": "colwise", "u*": "colwise"}')
+        for name in self.models:
+            p = run(["reshard", self.path(name), "--target-layout", self.plan, "-r", "3", "-o", self.path("ranks-" + name)])
+            check(p.returncode == 0, "reshard:", p.stderr)
+
+    def path(self, name):
+        return os.path.join(self.base, name + ("" if name.startswith("ranks-") else ".safetensors"))
+
+    def writers(self, name):
+        source, one, folder = self.path(name), os.path.join(self.folder, "model.safetensors"), self.folder
+        size = str(len(self.models[name][min(self.models[name])]) * 3 // 2)
+        return {
+            "split": ["split", source, "--max-shard-size", size, "-o", folder],
+            "cp": ["cp", source, one],
+            "join": ["join", self.path("ranks-" + name), "-o", one],
+            "unified": ["join", "--unified", "--part-size", size, self.path("ranks-" + name), "-o", folder],
+            "convert": ["convert", source, "-o", one],
+            "reshard": ["reshard", source, "--target-layout", self.plan, "-r", "4", "-o", folder],
+            "dedupe": ["dedupe", self.path("ranks-" + name), "-o", folder],
+        }
+
+    def clear(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        for name in os.listdir(self.base):
+            if name.startswith("."):
+                shutil.rmtree(os.path.join(self.base, name))
+
+    def read(self):
+        """What the tool makes of the directory; None: it refuses to."""
+        seen = os.path.join(self.base, "seen.safetensors")
+        p = run(["cp", "-f", self.folder, seen])
+        return read_weights(seen) if p.returncode == 0 else None
+
+
+def removal_kills(base, count):
+    """Killed while it removes the older model's files: what is left of them is never read as a part of the new one."""
+    rng = random.Random()
+    many = Many(os.path.join(base, "removal"), 24000)
+    took, seen = {}, {}
+    for _ in range(count):
+        old, new = rng.choice(["split", "unified", "reshard"]), rng.choice(["split", "cp", "join", "unified", "convert", "reshard"])
+        args = many.writers("u")[new] + ["-f"]
+        for attempt in range(2):
+            many.clear()
+            check(run(many.writers("a")[old]).returncode == 0, old)
+            if (old, new) in took:
+                break
+            begun = time.monotonic()
+            check(run(args).returncode == 0, "over", old, new)
+            took[old, new] = time.monotonic() - begun
+        p = subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(took[old, new] * (0.3 + rng.random() * 0.8))
+        p.kill()
+        p.wait()
+        found = many.read()
+        state = "closed" if found is None else "old" if found == many.models["a"] else "new" if found == many.models["u"] else "WRONG"
+        seen[state] = seen.get(state, 0) + 1
+        check(state != "WRONG", "killed over", old, new, "reads", sorted(found or {}), sorted(os.listdir(many.folder)))
+        p = run(args)
+        check(p.returncode == 0 and many.read() == many.models["u"], "again over", old, new, state, p.stderr, sorted(os.listdir(many.folder)))
+        check(not [n for n in os.listdir(many.folder) if n.startswith(".")], "left over", old, new, sorted(os.listdir(many.folder)))
+    print("killed over many files:", seen)
+
+
+def pairs(base, count):
+    """Two or three that write models into one directory at once: one model is there, or somebody has said that it is not so."""
+    rng = random.Random()
+    many = Many(os.path.join(base, "pairs"), 30000)
+    seen = {}
+    for _ in range(count):
+        many.clear()
+        if rng.random() < 0.6:
+            check(run(rng.choice(list(many.writers(rng.choice("azu")).values()))).returncode == 0, "older model")
+        before = many.read()
+        running = []
+        for _ in range(rng.choice([2, 2, 3])):
+            name = rng.choice("azu")
+            args = rng.choice(list(many.writers(name).values())) + (["-f"] if rng.random() < 0.8 else [])
+            running.append((name, args, subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)))
+            time.sleep(rng.random() * 0.02)
+        told = [(name, args, p.communicate()[1].decode(errors="replace"), p.returncode) for name, args, p in running]
+        check(all(code in (0, 1, 3) for _, _, _, code in told), "exit status", told)
+        said = [e for _, _, e, code in told if code == 3]
+        found = many.read()
+        state = "said" if said else "refused" if found is None else "one"
+        seen[state] = seen.get(state, 0) + 1
+        good = [many.models[name] for name, _, _, code in told if code == 0] or [before]
+        check(state == "said" or found in good, "at once:", sorted(found or {}), sorted(os.listdir(many.folder)), told)
+    print("at once:", seen)
 
 
 def main():
@@ -456,6 +566,8 @@ def main():
         unreadable_layouts(base, source)
         kills(base, args.kills)
         rank_kills(base, args.kills)
+        removal_kills(base, args.kills)
+        pairs(base, args.kills * 2)
     print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
     return 1 if FAULTS else 0
 
