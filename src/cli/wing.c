@@ -41,7 +41,7 @@ static const wing_row rows[CLI_WING_COUNT] = {
                          NULL, NULL, NULL
 #endif
     },
-    [CLI_WING_CHECKPOINT] = {"checkpoint", "checkpoints of many ranks",
+    [CLI_WING_CHECKPOINT] = {"checkpoint", "working with checkpoints of many ranks",
 #if defined(SFT_WING_CHECKPOINT_LINKED)
                              checkpoint_linked, NULL, NULL
 #elif defined(SFT_WING_CHECKPOINT_DLOPEN)
