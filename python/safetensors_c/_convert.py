@@ -74,6 +74,7 @@ def convert(
     no_crc: bool = False,
     dequantize: bool = False,
     follow_links: bool = False,
+    view_as: Mapping[str, Any] | None = None,
     verify: bool = False,
     plan: bool = False,
     replace: bool = False,
@@ -122,6 +123,7 @@ def convert(
             dequantize=dequantize,
             follow_links=follow_links,
             tree=tree,
+            view_as=view_as,
         )
     except BaseException:
         if made and not os.listdir(target):

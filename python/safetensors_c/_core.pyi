@@ -242,6 +242,7 @@ def open_any(
     follow_links: bool = False,
     dequantize: bool = False,
     tree: bool = False,
+    view_as: Mapping[str, Any] | None = None,
 ) -> safe_open: ...
 def _convert(
     inputs: list[str],
@@ -264,6 +265,7 @@ def _convert(
     follow_links: bool = False,
     dequantize: bool = False,
     tree: bool = False,
+    view_as: Mapping[str, Any] | None = None,
 ) -> Any: ...
 def _load_bytes(data: Any, framework: str, /) -> dict[str, Any]: ...
 def _reopen(source: Any, framework: str, device: Any, backend: str, how: Any = ..., /) -> safe_open: ...

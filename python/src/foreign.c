@@ -43,13 +43,73 @@ static const struct {
     {"dequantize", SFT_IMPORT_DEQUANTIZE},     {"tree", SFT_IMPORT_KEEP_TREE},
 };
 #define SWITCHES ((Py_ssize_t)(sizeof switches / sizeof switches[0]))
-#define READ_PARAMETERS "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree"
-#define READ_COUNT (2 + SWITCHES)
+#define READ_PARAMETERS "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree", "view_as"
+#define READ_COUNT (3 + SWITCHES)
 
-/* (key, dedup, flags) of the READ_PARAMETERS: what a pickled handle keeps. New reference. */
+/* "BF16", "bfloat16", torch.bfloat16, numpy.float16 and numpy.dtype("float16"), by name; NULL: an exception is set. */
+static const sft_dtype *named_dtype(PyObject *value)
+{
+    const sft_dtype *found = NULL;
+    PyObject *name = PyUnicode_Check(value) ? Py_NewRef(value)
+                                            : PyObject_GetAttrString(value, PyType_Check(value) ? "__name__" : "name");
+    Py_ssize_t len = 0;
+    const char *text;
+
+    if (name == NULL) {
+        PyErr_Clear();
+        name = PyObject_Str(value);
+    }
+    text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    if (text != NULL) {
+        const char *dot = strrchr(text, '.'); /* torch.bfloat16 */
+        const char *last = dot != NULL ? dot + 1 : text;
+        char upper[32] = "";
+        len -= last - text;
+        found = core_dtype_by_name(last, len);
+        for (Py_ssize_t i = 0; found == NULL && i < len && len < (Py_ssize_t)sizeof upper; i++) {
+            upper[i] = (char)(last[i] >= 'a' && last[i] <= 'z' ? last[i] - 0x20 : last[i]);
+        }
+        found = found == NULL ? sft_dtype_find(upper, strlen(upper)) : found;
+    }
+    Py_XDECREF(name);
+    if (found == NULL) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError, "unknown dtype %R", value);
+    }
+    return found;
+}
+
+/* {glob: type} as a list of (glob, the format's word); an empty one for None. New reference. */
+static PyObject *read_views(PyObject *value)
+{
+    PyObject *list = PyList_New(0), *items = NULL;
+
+    if (list == NULL || value == NULL || value == Py_None) {
+        return list;
+    }
+    items = PyMapping_Check(value) && !PyUnicode_Check(value) ? PyMapping_Items(value) : NULL;
+    if (items == NULL) {
+        PyErr_Clear();
+        Py_DECREF(list);
+        return core_wrong_type("view_as", value, "Mapping[str, dtype]");
+    }
+    for (Py_ssize_t i = 0; list != NULL && i < PyList_Size(items); i++) {
+        PyObject *glob, *type, *one = NULL;
+        const sft_dtype *dtype;
+        if (!PyArg_ParseTuple(PyList_GetItem(items, i), "UO", &glob, &type) || (dtype = named_dtype(type)) == NULL ||
+            (one = Py_BuildValue("(Os)", glob, dtype->name)) == NULL || PyList_Append(list, one) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(one);
+    }
+    Py_DECREF(items);
+    return list;
+}
+
+/* (key, dedup, flags, views) of the READ_PARAMETERS: what a pickled handle keeps. New reference. */
 static PyObject *read_parameters(PyObject **v)
 {
-    PyObject *key = v[0] != NULL ? v[0] : Py_None;
+    PyObject *key = v[0] != NULL ? v[0] : Py_None, *views;
     uint32_t flags = 0;
     int dedup = 0;
 
@@ -69,18 +129,96 @@ static PyObject *read_parameters(PyObject **v)
         }
         flags |= on ? switches[i].flag : 0;
     }
-    return Py_BuildValue("(OiI)", key, dedup, (unsigned int)flags);
+    views = read_views(v[2 + SWITCHES]);
+    return views != NULL ? Py_BuildValue("(OiIN)", key, dedup, (unsigned int)flags, views) : NULL;
+}
+
+/* What tensors are taken for while a file is opened, by a thread that gave the GIL away. */
+typedef struct viewing {
+    PyThreadState **thread;
+    PyObject *views; /* of read_parameters: borrowed */
+    PyObject *match; /* fnmatch.fnmatchcase */
+    char *met;       /* by view: it fits a tensor */
+} viewing;
+
+static bool match_views(viewing *v, const sft_tensor *t, const sft_dtype **dtype)
+{
+    PyObject *name = PyUnicode_DecodeUTF8(t->name, (Py_ssize_t)t->name_len, "backslashreplace");
+    bool good = name != NULL;
+
+    for (Py_ssize_t i = 0; good && i < PyList_Size(v->views); i++) {
+        PyObject *glob, *answer = NULL;
+        const char *type;
+        good = PyArg_ParseTuple(PyList_GetItem(v->views, i), "Os", &glob, &type) != 0 &&
+               (answer = PyObject_CallFunctionObjArgs(v->match, name, glob, NULL)) != NULL;
+        if (good && answer == Py_True) {
+            *dtype = sft_dtype_find(type, strlen(type)); /* the last one counts, as in the tool */
+            v->met[i] = 1;
+        }
+        Py_XDECREF(answer);
+    }
+    Py_XDECREF(name);
+    return good;
+}
+
+static sft_status view_as(void *ctx, const sft_tensor *tensor, const sft_dtype **dtype, sft_error *err)
+{
+    viewing *v = ctx;
+    bool good;
+
+    PyEval_RestoreThread(*v->thread);
+    good = match_views(v, tensor, dtype);
+    *v->thread = PyEval_SaveThread();
+    return good ? SFT_OK : sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+}
+
+static bool view_begin(viewing *v, PyObject *views, PyThreadState **thread, sft_import_options *options)
+{
+    PyObject *module;
+
+    *v = (viewing){.thread = thread, .views = views};
+    if (views == NULL || PyList_Size(views) == 0) {
+        return true;
+    }
+    module = PyImport_ImportModule("fnmatch");
+    v->match = module != NULL ? PyObject_GetAttrString(module, "fnmatchcase") : NULL;
+    v->met = v->match != NULL ? calloc((size_t)PyList_Size(views), 1) : NULL;
+    Py_XDECREF(module);
+    if (v->met == NULL) {
+        Py_CLEAR(v->match);
+        return PyErr_Occurred() == NULL && core_no_memory(0) != NULL;
+    }
+    options->view_as = view_as;
+    options->view_ctx = v;
+    return true;
+}
+
+/* told: what fits no tensor is. */
+static bool view_end(viewing *v, bool told, const char *name)
+{
+    bool good = true;
+
+    for (Py_ssize_t i = 0; told && good && v->met != NULL && i < PyList_Size(v->views); i++) {
+        if (v->met[i] == 0) {
+            good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: view_as %R fits no tensor whose type may be told", name,
+                                    PyTuple_GetItem(PyList_GetItem(v->views, i), 0)) == 0;
+        }
+    }
+    free(v->met);
+    Py_XDECREF(v->match);
+    return good;
 }
 
 /* The options borrow from the tuple. */
-static bool read_options(PyObject *how, sft_import_options *options)
+static bool read_options(PyObject *how, sft_import_options *options, PyObject **views)
 {
     PyObject *key;
     unsigned int flags;
     int dedup;
 
     SFT_INIT(options);
-    if (!PyArg_ParseTuple(how, "OiI", &key, &dedup, &flags)) {
+    *views = NULL; /* handles that were pickled before there were any have none */
+    if (!PyArg_ParseTuple(how, "OiI|O!", &key, &dedup, &flags, &PyList_Type, views)) {
         return false;
     }
     options->key = key != Py_None ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
@@ -123,24 +261,30 @@ bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source,
     const sft_import_api *api = import_api(state);
     sft_import_report *report = NULL;
     sft_import_options options;
+    PyThreadState *thread;
+    PyObject *views;
     sft_status status;
     sft_error err;
+    viewing v;
     bool done;
 
     *out = NULL;
-    if (api == NULL || !read_options(how, &options)) {
+    if (api == NULL || !read_options(how, &options, &views) || !view_begin(&v, views, &thread, &options)) {
         sft_source_close(source);
         return false;
     }
-    Py_BEGIN_ALLOW_THREADS
+    thread = PyEval_SaveThread();
     status = source != NULL ? api->open_source(out, source, &options, &report, &err)
                             : api->open(out, path, &options, &report, &err);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(thread);
+    done = view_end(&v, status == SFT_OK, path);
     if (status != SFT_OK) {
-        core_raise_plain(state, &err);
+        if (PyErr_Occurred() == NULL) { /* of fnmatch, of a signal */
+            core_raise_plain(state, &err);
+        }
         return false;
     }
-    done = warn_all(api, report, path);
+    done = done && warn_all(api, report, path);
     api->report_free(report);
     if (!done) {
         sft_catalog_close(*out);
@@ -459,15 +603,17 @@ static PyObject *told(const converting *k, const sft_import_api *api, const sft_
 static PyObject *run(core_state *state, PyObject **v, const wanted *w)
 {
     converting k = {.state = state};
+    bool viewed = false;
     sft_import_report *report = NULL;
     sft_import_converted converted;
     sft_import_options read;
-    PyObject *result = NULL;
+    PyObject *result = NULL, *views;
     sft_status status;
     sft_error err;
+    viewing view;
     const sft_import_api *api = import_api(state);
 
-    if (api == NULL || !read_options(w->how, &read)) {
+    if (api == NULL || !read_options(w->how, &read, &views) || !view_begin(&view, views, &k.watch.thread, &read)) {
         return NULL;
     }
     memset(&converted, 0, sizeof converted);
@@ -480,7 +626,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
                      ? into_safetensors(&k, w, api, &read, &converted, &report, &err)
                      : into_other(&k, w, api, &read, &converted, &report, &err);
         core_watch_end(&k.watch);
-        if (PyErr_Occurred()) {
+        viewed = view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL, w->inputs[w->count - 1]);
+        if (!viewed || PyErr_Occurred()) {
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
@@ -489,6 +636,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
         }
         api->report_free(report);
         api->report_free(k.lost);
+    } else {
+        (void)view_end(&view, false, NULL);
     }
     Py_XDECREF(k.names);
     Py_XDECREF(k.plan);

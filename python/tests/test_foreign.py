@@ -339,3 +339,60 @@ def test_safetensors_files_never_wait_for_it(tmp_path):
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "a.safetensors")], capture_output=True,
                           text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+VIEWED = {"a.weight": np.array([[0x3F80, 0x4000]], "<u2"), "a.bias": np.array([0xC000], "<u2"), "step": np.array([3], "<i8")}
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "bf16", "bfloat16", torch.bfloat16])
+def test_view_as_says_what_elements_are(tmp_path, dtype):
+    np.savez(tmp_path / "m.npz", **{n: v.view("V2") if v.dtype == "<u2" else v for n, v in VIEWED.items()})
+    wanted = {n: torch.from_numpy(v).view(torch.bfloat16 if v.dtype == "<u2" else torch.int64) for n, v in VIEWED.items()}
+    with open_any(tmp_path / "m.npz", view_as={"a.*": dtype}) as f:
+        got = {n: f.get_tensor(n) for n in f.keys()}
+        assert f.get_slice("a.weight").get_dtype() == "BF16"
+        assert torch.equal(f.get_slice("a.weight")[:, 1:], wanted["a.weight"][:, 1:])
+        again = pickle.loads(pickle.dumps(f)) # what it was told goes with it
+        assert torch.equal(again.get_tensor("a.bias"), wanted["a.bias"])
+    assert all(same(got[n], wanted[n]) for n in wanted) and len(got) == 3
+    with open_any((tmp_path / "m.npz").read_bytes(), view_as={"a.*": dtype}) as f:
+        assert torch.equal(f.get_tensor("a.bias"), wanted["a.bias"])
+    convert(tmp_path / "m.npz", tmp_path / "m.safetensors", view_as={"a.*": dtype})
+    assert all(same(t, wanted[n]) for n, t in safetensors_c.torch.load_file(tmp_path / "m.safetensors").items())
+    convert(tmp_path / "m.npz", tmp_path / "m.pt", view_as={"*": "F16", "a.*": dtype, "step": "F64"})
+    assert torch.load(tmp_path / "m.pt")["a.bias"].dtype == torch.bfloat16 # the last glob that fits
+
+
+def test_view_as_is_refused_or_told(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, **VIEWED)
+    for wrong, error in (({"a.*": "F99"}, ValueError), ({"a.*": 7}, ValueError), ("a.*=BF16", TypeError), ({7: "BF16"}, TypeError),
+                         ([("a.*", "BF16")], TypeError), ({"a.*": "F32"}, SafetensorError), ({"a.*": ""}, ValueError)):
+        with pytest.raises(error):
+            open_any(path, view_as=wrong)
+        with pytest.raises(error):
+            convert(path, tmp_path / "out.safetensors", view_as=wrong)
+    assert os.listdir(tmp_path) == ["m.npz"]
+    with pytest.warns(UserWarning, match="'b.\\*' fits no tensor"):
+        open_any(path, view_as={"a.*": "BF16", "b.*": "BF16"})
+    with pytest.warns(UserWarning, match="'b.\\*' fits no tensor"):
+        convert(path, tmp_path / "out.safetensors", view_as={"b.*": "BF16"})
+    safetensors_c.torch.save_file({"a": torch.ones(2)}, tmp_path / "s.safetensors")
+    with pytest.warns(UserWarning, match="fits no tensor"): # safetensors say their types
+        assert open_any(tmp_path / "s.safetensors", view_as={"*": "BF16"}).get_tensor("a").dtype == torch.float32
+    with open_any(path, view_as=None) as f, open_any(path, view_as={}) as g:
+        assert f.get_slice("a.bias").get_dtype() == g.get_slice("a.bias").get_dtype() == "U16"
+
+
+def test_slices_of_other_names(tmp_path):
+    """Tied weights have one tensor and another name; slices take both, as get_tensor does, and keys() has one."""
+    weight = torch.arange(12.0).reshape(3, 4)
+    torch.save({"embed": weight, "head": weight, "own": torch.ones(2)}, tmp_path / "m.pt")
+    with open_any(tmp_path / "m.pt") as f:
+        assert len(f.keys()) == 2 and "head" in f and "embed" in f
+        for name in ("embed", "head"):
+            piece = f.get_slice(name)
+            assert piece.get_shape() == [3, 4] and torch.equal(piece[1:, :2], weight[1:, :2])
+            assert torch.equal(f.get_tensor(name), weight)
+        with pytest.raises(SafetensorError):
+            f.get_slice("absent")
