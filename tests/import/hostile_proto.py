@@ -187,6 +187,10 @@ def onnx():
     case("onnx: 200,000 functions of one name", onnx_model(t()) + field(25, field(1, "f") + field(10, "d")) * 200000, H, None)
     case("onnx: a function's default", onnx_model(t()) + field(25, field(1, "f") + field(11, field(1, "a") + field(5, t()))), H, None)
     case("onnx: a function's default graph", onnx_model(t()) + field(25, field(11, field(6, field(5, t()) * 1))), H, None)
+    branches = [onnx_node("if", "If", field(1, "then") + field(6, field(5, t()))) for _ in range(2)]
+    case("onnx: two nodes of one name and one output", onnx_model(graph=b"".join(branches * 2)), U, "twice")
+    case("onnx: 50,000 nodes of one name", onnx_model(graph=b"".join(onnx_node("if", "If", field(1, "b") + field(6, field(5, t())), output="o%d" % i)
+                                                                        for i in range(50000))), H, None)
     case("onnx: name twice", onnx_model(t(), t()), U, "twice")
     case("onnx: name with a NUL", onnx_model(t("a\0b")), U, "NUL")
     case("onnx: name is not UTF-8", onnx_model(t(b"\xc3")), U, "UTF-8")

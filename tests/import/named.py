@@ -88,6 +88,11 @@ def cases():
     size = int(good[good.index(b"tensors") + 124 : good.index(b"tensors") + 135], 8)
     entry = more[5:size]  # behind its count
     again = entry.replace(struct.pack("<B", 100), struct.pack("<B", 101), 1)
+    branch = field(1, "then") + field(6, field(5, proto.onnx_tensor("w")))
+    nodes = [("if", "y"), ("if", "z"), ("", "u"), ("if", ""), ("own", "a"), ("own", "b")]
+    graph = b"".join(proto.onnx_node(n, "If", branch, output=o) for n, o in nodes)
+    yield ("onnx: nodes of one name", proto.onnx_model(graph=graph),
+           ["if.then.w", "if@z.then.w", "node_2.then.w", "if@3.then.w", "own.then.w", "own@b.then.w"], [])
     yield "tar: not in the object", make_tar({"files": {"tensors": two + entry + again}}), ["w"], ["101"]
 
 

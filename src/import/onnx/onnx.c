@@ -87,6 +87,17 @@ static sft_status prefix_of(walk *w, const frame *f, const char *other, const ch
     return sft__onnx_join(&w->o, f->prefix, name, ".", prefix, err);
 }
 
+/* What stands before all that is in the node. */
+static sft_status prefix_of_node(walk *w, const frame *node, const char **prefix, sft_error *err) {
+    const char *output = NULL;
+
+    SFT_TRY(prefix_of(w, node, "node", prefix, err));
+    if (node->output.number != 0 && node->output.len != 0) {
+        SFT_TRY(sft__onnx_name(&w->o, &node->output, &output, err));
+    }
+    return sft__onnx_node(&w->o, node->index, output, prefix, err);
+}
+
 /* prefix + the output of the node that the attribute `f` is of, or else the node's name or place. */
 static sft_status name_of_node(walk *w, const frame *f, const frame *node, const char **name,
                                sft_error *err) {
@@ -94,9 +105,11 @@ static sft_status name_of_node(walk *w, const frame *f, const frame *node, const
         SFT_TRY(sft__onnx_name(&w->o, &f->output, name, err));
         return sft__onnx_join(&w->o, f->prefix, *name, "", name, err);
     }
-    SFT_TRY(prefix_of(w, node, "node", name, err));
-    char *end = strrchr(*name, '.'); /* our own, behind it */
-    *end = '\0';
+    SFT_TRY(prefix_of_node(w, node, name, err));
+    const size_t len = strlen(*name) - 1; /* without the dot behind it */
+    char *copy;
+    SFT_TRY(sft__import_copy(w->o.job, &copy, *name, len, err));
+    *name = copy;
     return SFT_OK;
 }
 
@@ -313,7 +326,7 @@ static sft_status graph_in(walk *w, frame *at, bool listed, frame *child, sft_er
     if (node->kind == FUNCTION) {
         SFT_TRY(sft__onnx_join(&w->o, at->prefix, "attribute_proto.", "", &child->prefix, err));
     } else {
-        SFT_TRY(prefix_of(w, node, "node", &child->prefix, err));
+        SFT_TRY(prefix_of_node(w, node, &child->prefix, err));
     }
     child->name = at->name;
     SFT_TRY(prefix_of(w, child, "attribute", &child->prefix, err));
@@ -399,6 +412,7 @@ static sft_status open_onnx(sft__import *job, sft_error *err) {
         status = walk_all(w, err);
     }
     sft__onnx_functions_reset(&w->o);
+    sft__onnx_nodes_reset(&w->o);
     sft__free(job->allocator, w->o.files, w->o.file_room * sizeof *w->o.files);
     sft__free(job->allocator, w, sizeof *w);
     return status;

@@ -31,6 +31,10 @@ typedef struct sft__onnx {
     size_t function_count;
     size_t function_room;
     sft__strmap function_names;
+    struct sft__onnx_place *nodes; /* what names of nodes stand before */
+    size_t node_count;
+    size_t node_room;
+    sft__strmap node_names;
 } sft__onnx;
 
 /* Adds the TensorProto `m`. name: NULL: its own, behind prefix. */
@@ -63,6 +67,13 @@ sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *values,
 sft_status sft__onnx_functions(sft__onnx *o, sft_error *err);
 sft_status sft__onnx_function(sft__onnx *o, sft__wire m, const char **prefix, sft_error *err);
 void sft__onnx_functions_reset(sft__onnx *o);
+
+/* onnx_node.c: names of nodes need not differ. *prefix, which ends with a dot, is that of the node with
+ * this index in its graph; if an earlier one has it, *prefix becomes NODE@OUTPUT, or NODE@INDEX. output:
+ * NULL: it has none. */
+sft_status sft__onnx_node(sft__onnx *o, uint32_t index, const char *output, const char **prefix,
+                          sft_error *err);
+void sft__onnx_nodes_reset(sft__onnx *o);
 
 /* The numbers of an attribute as a tensor of one dimension, or none. */
 sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const char *name,
