@@ -23,6 +23,8 @@ typedef enum verdict {
 } verdict;
 
 typedef struct pair {
+    const char *name;
+    size_t name_len;
     const sft_tensor *a;
     const sft_tensor *b;
     verdict verdict;
@@ -54,35 +56,103 @@ static bool same_shape(const sft_tensor *a, const sft_tensor *b) {
            (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
 }
 
+/* What both have under a name; b NULL: one has it alone. */
+static void add_pair(diff *d, const char *name, size_t len, const sft_tensor *a,
+                     const sft_tensor *b) {
+    pair *p = &d->pairs[d->count];
+    const bool types =
+        b != NULL && (a->dtype->id == b->dtype->id || cli_flag(d->c, "ignore-dtype"));
+
+    p->name = name;
+    p->name_len = len;
+    p->a = a;
+    p->b = b;
+    cli_difference_init(&p->difference);
+    p->verdict = b == NULL ? ONLY_A : types && same_shape(a, b) ? SAME : OTHER_TYPE;
+    if (!cli_flag(d->c, "no-values") && p->verdict == SAME) {
+        p->compared = true;
+        d->common[d->cut.items] = d->count;
+        cli_cut_add(&d->cut, cli_elements(a));
+    }
+    d->count++;
+}
+
+/* The tensor that has the name; NULL: it is another name, or none. */
+static const sft_tensor *own(const sft_catalog *catalog, const char *name, size_t len) {
+    const sft_tensor *t = sft_catalog_find(catalog, name, len);
+    const bool is_own = t != NULL && t->name_len == len && memcmp(t->name, name, len) == 0 &&
+                        sft_catalog_at(catalog, sft_catalog_index_of(catalog, t)) == t;
+    return is_own ? t : NULL;
+}
+
+/* Does the other name show the same of the same tensor in both? Then it is compared there. */
+static bool shows_same(const diff *d, const char *name, size_t len) {
+    const sft_tensor *a = sft_catalog_find(d->a, name, len);
+    const sft_tensor *b = sft_catalog_find(d->b, name, len);
+    const sft_tensor *of_a = sft_catalog_at(d->a, sft_catalog_index_of(d->a, a));
+    const sft_tensor *of_b = sft_catalog_at(d->b, sft_catalog_index_of(d->b, b));
+
+    return of_a->name_len == of_b->name_len &&
+           memcmp(of_a->name, of_b->name, of_a->name_len) == 0 && same_shape(a, of_a) &&
+           same_shape(b, of_b) && a->dtype->id == of_a->dtype->id &&
+           b->dtype->id == of_b->dtype->id && a->piece_count == 1 && b->piece_count == 1 &&
+           a->pieces[0].strides == of_a->pieces[0].strides &&
+           b->pieces[0].strides == of_b->pieces[0].strides;
+}
+
+/* Other names that only one has are no difference of tensors, and are told. */
+static void match_others(diff *d) {
+    const sft_catalog *const both[2] = {d->a, d->b};
+    const char *const names[2] = {d->name_a, d->name_b};
+
+    for (size_t side = 0; side < 2; side++) {
+        const size_t count = sft_catalog_alias_count(both[side]);
+        const char *first = NULL;
+        size_t first_len = 0;
+        uint64_t alone = 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t len;
+            const char *name = sft_catalog_alias_at(both[side], i, &len, NULL);
+            const sft_tensor *there = sft_catalog_find(both[1 - side], name, len);
+            if (there == NULL) {
+                first_len = first == NULL ? len : first_len;
+                first = first == NULL ? name : first;
+                alone++;
+            } else if (side == 0 && (own(d->b, name, len) != NULL || !shows_same(d, name, len))) {
+                add_pair(d, name, len, sft_catalog_find(d->a, name, len), there);
+            }
+        }
+        if (alone != 0) {
+            char text[200];
+            (void)sft_escape(text, sizeof text, first, first_len < 60 ? first_len : 60);
+            cli_warn(d->c, names[side], "%llu other %s of tensors, \"%s\" first, %s in the other model",
+                     (unsigned long long)alone, alone == 1 ? "name" : "names", text,
+                     alone == 1 ? "is not" : "are not");
+        }
+    }
+}
+
 static void match_tensors(diff *d) {
     const size_t count_a = sft_catalog_count(d->a);
     const size_t count_b = sft_catalog_count(d->b);
-    const bool values = !cli_flag(d->c, "no-values");
+    const size_t others = sft_catalog_alias_count(d->a);
 
-    d->pairs = cli_alloc(count_a + count_b, sizeof *d->pairs); /* both fit in memory already */
-    d->common = cli_alloc(count_a, sizeof *d->common);
+    d->pairs = cli_alloc(count_a + count_b + others, sizeof *d->pairs); /* they fit already */
+    d->common = cli_alloc(count_a + others, sizeof *d->common);
     cli_cut_init(&d->cut, BLOCK_ELEMENTS);
     for (size_t i = 0; i < count_a; i++) {
-        pair *p = &d->pairs[d->count];
-        p->a = sft_catalog_at(d->a, i);
-        p->b = sft_catalog_find(d->b, p->a->name, p->a->name_len);
-        cli_difference_init(&p->difference);
-        const bool shapes = p->b != NULL && same_shape(p->a, p->b);
-        const bool types =
-            p->b != NULL && (p->a->dtype->id == p->b->dtype->id || cli_flag(d->c, "ignore-dtype"));
-        p->verdict = p->b == NULL ? ONLY_A : shapes && types ? SAME : OTHER_TYPE;
-        if (values && p->verdict == SAME) {
-            p->compared = true;
-            d->common[d->cut.items] = d->count;
-            cli_cut_add(&d->cut, cli_elements(p->a));
-        }
-        d->count++;
+        const sft_tensor *a = sft_catalog_at(d->a, i);
+        add_pair(d, a->name, a->name_len, a, sft_catalog_find(d->b, a->name, a->name_len));
     }
+    match_others(d);
     for (size_t i = 0; i < count_b; i++) {
         const sft_tensor *b = sft_catalog_at(d->b, i);
         if (sft_catalog_find(d->a, b->name, b->name_len) == NULL) {
-            d->pairs[d->count].b = b;
-            d->pairs[d->count++].verdict = ONLY_B;
+            pair *p = &d->pairs[d->count++];
+            p->b = b;
+            p->name = b->name;
+            p->name_len = b->name_len;
+            p->verdict = ONLY_B;
         }
     }
 }
@@ -285,7 +355,7 @@ static void put_pair(const diff *d, const pair *p) {
     cli_out *o = &d->c->out;
 
     put_mark(d, p->verdict == ONLY_A ? '-' : p->verdict == ONLY_B ? '+' : '~');
-    cli_put_escaped(o, t->name, t->name_len);
+    cli_put_escaped(o, p->name, p->name_len);
     cli_puts(o, ": ");
     if (p->verdict == OTHER_VALUES) {
         put_values(d, p);
@@ -395,11 +465,10 @@ static void json_values(cli_json *j, const pair *p) {
 
 static void json_pair(cli_json *j, const pair *p) {
     static const char *const words[] = {"same", "removed", "added", "type", "values"};
-    const sft_tensor *t = p->a != NULL ? p->a : p->b;
 
     cli_json_open(j, '{');
     cli_json_key(j, "name");
-    cli_json_text(j, t->name, t->name_len);
+    cli_json_text(j, p->name, p->name_len);
     cli_json_key(j, "change");
     cli_json_string(j, words[p->verdict]);
     json_facts(j, "a", p->a);

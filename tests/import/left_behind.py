@@ -145,6 +145,36 @@ def collected(tmp):
         CHECKS["metadata of several files"] += 3
 
 
+def compared(tmp):
+    """diff asks both models for every name, other names too."""
+    x = torch.arange(12.0)
+    y = x + 1
+    values = {"tied": {"a": x, "t": x, "b": y}, "apart": {"a": x, "t": x.clone(), "b": y}, "other": {"a": x, "t": y.clone(), "b": y.clone()},
+              "elsewhere": {"a": x, "t": y, "b": y}, "part": {"a": x, "t": x[:3], "b": y}, "later": {"a": x, "t": x[1:4], "b": y},
+              "none": {"a": x, "b": y}}
+    files = {}
+    for what, value in values.items():
+        source = os.path.join(tmp, what + ".pt")
+        torch.save(value, source)
+        files[what] = [source]
+        for how in "hf", "alias", "keep":
+            files[what].append(os.path.join(tmp, f"{what}.{how}.safetensors"))
+            run("convert", source, "-o", files[what][-1], "--dedup", how)
+    same = [{"tied", "apart"}, {"other", "elsewhere"}]
+    for a, of_a in files.items():
+        for b, of_b in files.items():
+            equal = a == b or {a, b} in same
+            for x_file in of_a:
+                for y_file in of_b[:: 1 if equal else 2]:
+                    r = subprocess.run([TOOL, "diff", "--json", x_file, y_file], capture_output=True, text=True)
+                    changes = [t["name"] for t in json.loads(r.stdout)["tensors"]]
+                    if "none" in (a, b) and a != b:  # another name that one has alone is told, a tensor is a difference
+                        assert changes == ["t"] and r.returncode == 1 or '"t" first' in r.stderr and r.returncode == 0, (x_file, y_file, r)
+                    else:
+                        assert r.returncode == (0 if equal else 1) and changes == ([] if equal else ["t"]), (x_file, y_file, r)
+                    CHECKS["pairs compared"] += 1
+
+
 def outputs(tmp):
     """Names that promise something else, places that are directories, inputs that are damaged."""
     source = os.path.join(tmp, "o.pt")
@@ -176,7 +206,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, chosen, collected, outputs:
+    for check in behind, chosen, collected, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
