@@ -233,10 +233,28 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
 
 /* ---------------------------------------------------------------- refusing, removing */
 
+static bool refuse(cli *c, const char *folder, const char *what, const char *why) {
+    sft_error err;
+
+    (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", what, why);
+    cli_fail_plainly(c, folder, &err);
+    return false;
+}
+
+/* Files of ranks are written, and a record of other ones lies there. */
+static bool find_record(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
+    for (size_t i = 0; i < count && old->records[0] != 0; i++) {
+        old->record = old->record || strncmp(planned[i], "rank_", 5) == 0;
+    }
+    old->record = old->record && !is_in(planned, count, records[0]);
+    return !old->record || c->force ||
+           refuse(c, old->folder, "dedupe.json of another model lies there",
+                  "--force removes it with what it speaks of");
+}
+
 bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
                         size_t count) {
     const sft_checkpoint_api *api;
-    sft_error err;
 
     memset(old, 0, sizeof *old);
     old->folder = folder;
@@ -251,7 +269,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         char *path = join(folder, journal);
         old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
         free(path);
-        return true;
+        return find_record(old, c, planned, count);
     }
     if (c->force) {
         old->journal = is_named(old);
@@ -260,14 +278,14 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
             return true;
         }
     }
-    (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                        "%s%s of another model, and readers would take %s for this one's: %s",
-                        old->files[0], old->count > 1 ? " and others are" : " is",
-                        old->count > 1 ? "them" : "it",
-                        c->force ? "nothing proves that they may be removed"
-                                 : "--force removes an older model that its layout.json proves");
-    cli_fail_plainly(c, folder, &err);
-    return false;
+    char text[600];
+    (void)snprintf(text, sizeof text,
+                   "%.400s%s of another model, and readers would take %s for this one's",
+                   old->files[0], old->count > 1 ? " and others are" : " is",
+                   old->count > 1 ? "them" : "it");
+    return refuse(c, folder, text,
+                  c->force ? "nothing proves that they may be removed"
+                           : "--force removes an older model that its layout.json proves");
 }
 
 static void replaced(cli *c, const char *path) {
@@ -308,6 +326,18 @@ static void remove_empty(const cli_old_ranks *old) {
     free_names(&folders);
 }
 
+static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
+    char *path = join(old->folder, records[i]);
+    const uint64_t now = cli_sys_stamp(path);
+
+    if (now == old->records[i]) {
+        (void)remove(path);
+    } else if (now != 0) {
+        replaced(c, path);
+    }
+    free(path);
+}
+
 static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
     for (size_t i = 0; i < old->count; i++) {
         char *path = join(old->folder, old->files[i]);
@@ -317,15 +347,8 @@ static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, s
         free(path);
     }
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        const uint64_t now = stamp_of(old, records[i]);
-        if (now != 0 && !is_in(planned, count, records[i])) {
-            char *path = join(old->folder, records[i]);
-            if (now == old->records[i]) {
-                (void)remove(path);
-            } else {
-                replaced(c, path);
-            }
-            free(path);
+        if (!is_in(planned, count, records[i])) {
+            remove_record(old, c, i);
         }
     }
     cli_note(c, old->folder, "%llu %s of the older model removed", (unsigned long long)old->count,
@@ -338,6 +361,8 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
 
     if (done && old->count > 0 && c->force && !c->out.mute) {
         remove_all(old, c, planned, count);
+    } else if (done && old->record && c->force && !c->out.mute) {
+        remove_record(old, c, 0);
     }
     if (done && (old->count > 0 || old->journal) && c->force && !c->out.mute) {
         remove_empty(old);

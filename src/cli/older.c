@@ -386,29 +386,49 @@ static void watch_planned(const cli_older *o) {
     }
 }
 
-bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
-                    size_t count, bool whole) {
+/* Those who write several files under one name's numbers take turns: nothing else keeps two of them from
+ * replacing each other's files. Jobs and fetch have locks of their own, and share this one. */
+static bool take_turn(cli_older *o, bool alone) {
+    bool told = false;
+    bool busy = true;
+
+    while (o->planned_count > 1 && !o->c->out.mute && busy && o->turn == 0) {
+        o->turn = cli_sys_lock_folder(o->folder, !alone, &busy) + 1;
+        if (busy && !told) {
+            cli_warn(o->c, o->folder, "another process writes a model there: waiting for its end");
+            told = true;
+        }
+        if (busy && cli_stopped(o->c)) {
+            cli_answer(o->c, CLI_STOPPED);
+            return false;
+        }
+        if (busy) {
+            cli_sys_pause();
+        }
+    }
+    return true;
+}
+
+static bool find(cli_older *o, bool alone) {
     listing l = {NULL, 0};
     const char *first = NULL;
     const char *unproven = NULL;
+    cli *c = o->c;
     bool good = true;
 
-    memset(o, 0, sizeof *o);
-    o->c = c;
-    o->folder = folder;
-    o->planned = planned;
-    o->planned_count = count;
-    o->whole = whole;
-    if (cli_sys_kind(folder) != CLI_KIND_FOLDER) {
+    if (cli_sys_kind(o->folder) != CLI_KIND_FOLDER) {
         return true;
+    }
+    if (!take_turn(o, alone)) {
+        return false;
     }
     watch_planned(o);
     const int before = c->status;
-    if (reads_ranks(o) && !cli_old_ranks_find(&o->ranks, c, folder, planned, count)) {
+    if (reads_ranks(o) && !cli_old_ranks_find(&o->ranks, c, o->folder, o->planned, o->planned_count)) {
         c->status = before > CLI_NO ? before : CLI_NO;
         return false;
     }
-    if (cli_sys_list(folder, on_entry, &l) != 0) {
+    if (cli_sys_list(o->folder, on_entry, &l) != 0) {
         return true;
     }
     take_indexes(o, &l, &first, &unproven);
@@ -422,6 +442,22 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
     }
     free_listing(&l);
     return good;
+}
+
+static void set_up(cli_older *o, cli *c, const char *folder, const char *const *planned,
+                   size_t count) {
+    memset(o, 0, sizeof *o);
+    o->c = c;
+    o->folder = folder;
+    o->planned = planned;
+    o->planned_count = count;
+}
+
+bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
+                    size_t count, bool whole) {
+    set_up(o, c, folder, planned, count);
+    o->whole = whole;
+    return find(o, false);
 }
 
 static void on_any(void *ctx, const char *name, bool is_folder) {
@@ -469,7 +505,9 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     }
     names[count - 1] = files > 1 ? joined(stem, INDEX, "") : joined(base, "", "");
     free(stem);
-    const bool good = cli_older_find(o, c, folder, (const char *const *)names, count, whole);
+    set_up(o, c, folder, (const char *const *)names, count);
+    o->whole = whole;
+    const bool good = find(o, true);
     o->owned_folder = folder;
     o->owned_names = names;
     return good;
@@ -639,6 +677,9 @@ void cli_older_end(cli_older *o, bool done) {
     cli_old_ranks_end(&o->ranks, o->c, done, o->planned, o->planned_count);
     if (done && !o->c->out.mute && o->folder != NULL && o->c->status == CLI_OK) {
         look_again(o);
+    }
+    if (o->turn > 0) {
+        cli_sys_unlock(o->turn - 1);
     }
     for (size_t i = 0; i < o->count; i++) {
         free(o->files[i]);

@@ -25,6 +25,7 @@ typedef struct cli_older {
     char **owned_names;
     char *journal; /* copy of its index while it is replaced */
     bool collides; /* a planned file replaces one that the older index names */
+    int turn;      /* a lock on the directory while it is written into, plus 1; 0: none */
     bool shared;   /* a planned file replaces one that another model's index names */
 } cli_older;
 

@@ -61,6 +61,12 @@ char *cli_sys_attributes(const char *path);
 typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_folder);
 int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx);
 
+/* A lock on a directory, which ends with the process at the latest: one of many (shared), or the only one.
+ * -1: somebody else has one (*busy), or there are no such locks here. */
+int cli_sys_lock_folder(const char *folder, bool shared, bool *busy);
+void cli_sys_unlock(int lock);
+void cli_sys_pause(void); /* a twentieth of a second */
+
 /* A file that appears whole or not at all. One at a time; removed if the process exits without
  * commit. */
 typedef struct cli_sys_file {

@@ -8,11 +8,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sft/extend.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -331,6 +333,26 @@ int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
     }
     (void)closedir(dir);
     return error;
+}
+
+int cli_sys_lock_folder(const char *folder, bool shared, bool *busy) {
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    *busy = false;
+    if (fd >= 0 && flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+        *busy = errno == EWOULDBLOCK || errno == EINTR;
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void cli_sys_unlock(int lock) {
+    (void)close(lock);
+}
+
+void cli_sys_pause(void) {
+    (void)poll(NULL, 0, 50);
 }
 
 /* ---------------------------------------------------------------- files that appear whole */

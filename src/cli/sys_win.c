@@ -326,6 +326,22 @@ int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
     return error == ERROR_NO_MORE_FILES ? 0 : (int)error;
 }
 
+/* Directories have no locks here. */
+int cli_sys_lock_folder(const char *folder, bool shared, bool *busy) {
+    (void)folder;
+    (void)shared;
+    *busy = false;
+    return -1;
+}
+
+void cli_sys_unlock(int lock) {
+    (void)lock;
+}
+
+void cli_sys_pause(void) {
+    Sleep(50);
+}
+
 /* ---------------------------------------------------------------- files that appear whole */
 
 int cli_sys_create(cli_sys_file *f, const char *path) {

@@ -338,6 +338,27 @@ def unreadable_layouts(base, source):
         check(p.returncode == 1 and not os.path.exists(folder), "layout, new directory:", word, p.returncode, p.stderr)
 
 
+def deduped(base):
+    """Ranks over ranks without replicas: as many or more of them replace every file, and what spoke of the older ones goes."""
+    many = Many(os.path.join(base, "deduped"), 24000)
+    for name in ("reshard", "expand", "dedupe"):
+        few = os.path.join(many.base, "few")
+        shutil.rmtree(few, ignore_errors=True)
+        check(run(["dedupe", many.path("ranks-u"), "-o", few]).returncode == 0, "dedupe")
+        args = ["expand", few, "-o", many.folder] if name == "expand" else many.writers("u")[name]
+        many.clear()
+        check(run(many.writers("a")["dedupe"]).returncode == 0, "dedupe")
+        before = snapshot(many.folder)
+        p = run(args)
+        check(p.returncode != 0 and snapshot(many.folder) == before, name, "over dedupe, without -f:", p.returncode, p.stderr)
+        p = run(args + ["-f"])
+        check(p.returncode == 0 and many.read() == many.models["u"], name, "over dedupe:", p.returncode, p.stderr, os.listdir(many.folder))
+    many.clear()
+    put(os.path.join(many.folder, "dedupe.json"), "{}")
+    p = run(many.writers("u")["reshard"])
+    check(p.returncode == 1 and "dedupe.json" in p.stderr and os.listdir(many.folder) == ["dedupe.json"], "a record alone:", p.stderr)
+
+
 def rank_kills(base, count):
     """reshard -f to fewer ranks, killed: old, new, or refused with a sentence that names the journal; the same command finishes."""
     rng = random.Random(11)
@@ -474,6 +495,7 @@ class Many:
             "join": ["join", self.path("ranks-" + name), "-o", one],
             "unified": ["join", "--unified", "--part-size", size, self.path("ranks-" + name), "-o", folder],
             "convert": ["convert", source, "-o", one],
+            "convert-many": ["convert", source, "-o", one, "--max-shard-size", size],
             "reshard": ["reshard", source, "--target-layout", self.plan, "-r", "4", "-o", folder],
             "dedupe": ["dedupe", self.path("ranks-" + name), "-o", folder],
         }
@@ -566,6 +588,7 @@ def main():
         unreadable_layouts(base, source)
         kills(base, args.kills)
         rank_kills(base, args.kills)
+        deduped(base)
         removal_kills(base, args.kills)
         pairs(base, args.kills * 2)
     print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
