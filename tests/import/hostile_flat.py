@@ -181,7 +181,7 @@ def operators():
         if options is not None:
             graph[3] = Vector("table", [Table({0: ("I", 0), 5: Vector("bytes", options), **{int(k): v for k, v in more.items()}})])
         m = Table({0: ("I", 3), 1: Vector("table", table), 2: Vector("table", [Table(graph)]), 4: Vector("table", [data(None), data()])})
-        case("tflite operators: " + name, build(m), verdict, None)
+        case("tflite: operators, " + name, build(m), verdict, None)
 
     put("its own", [(0, None), (3, b""), (209, b"")], H)
     put("for detection", [(32, b"TFLite_Detection_PostProcess"), (32, b"Mfcc")], H)

@@ -159,6 +159,32 @@ def tar_of(name):
     return out.getvalue()
 
 
+def local(name, size, crc=0):
+    return b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, 0, 0, 33, crc, size, size, len(name), 0) + name
+
+
+def central(name, size, at, crc=0):
+    return b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 0, 0, 0, 33, crc, size, size, len(name), 0, 0, 0, 0, 0, at) + name
+
+
+def end_of(count, directory, at):
+    return directory + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), at, 0)
+
+
+def nested_members(count, tail):
+    """Each member holds all that follow, headers and all."""
+    names = [b"%05d" % i for i in range(count)]
+    sizes = [(count - i - 1) * 35 + len(tail) for i in range(count)]
+    body = b"".join(local(n, size) for n, size in zip(names, sizes)) + tail
+    return body + end_of(count, b"".join(central(n, size, 35 * i) for i, (n, size) in enumerate(zip(names, sizes))), len(body))
+
+
+def same_member(count, data):
+    crc = zlib.crc32(data)
+    body = local(b"m", len(data), crc) + data
+    return body + end_of(count, b"".join(central(b"%06d" % i, len(data), 0, crc) for i in range(count)), len(body))
+
+
 def containers():
     case("bzip2, a million empty streams", bz2.compress(b"") * 1000000, U, "unpack-limit")
     case("bzip2, 300,000 short streams", bz2.compress(b"a") * 300000 + bz2.compress(EVIL), U, "unpack-limit")
@@ -288,6 +314,11 @@ def bombs():
     case("lengths of 2^63", b"\x8e" + struct.pack("<Q", 1 << 63) + EVIL, U)
     case("literals that look like pickles, 300,000", b"".join(b"C\x08cqx\nyyy\n0" for _ in range(300_000)), U)
     case("a gzip of 60 million opcodes", gzip.compress(b"N0" * 30_000_000 + EVIL), U)
+    for name, count, tail in (("in one another", 60_000, b"x" * 100), ("in one another, around a pickle", 60_000, EVIL), ("in one another, few", 300, EVIL)):
+        case("a zip of members %s" % name, nested_members(count, tail), D, "os.system" if count < 1000 else None)
+    case("a zip of 60,000 members of the same bytes", same_member(60_000, bytes(range(256)) * 40), D)
+    case("a zip of 60,000 members of the same pickle", same_member(60_000, EVIL), D, "os.system")
+    case("a zip of 150,000 members", zipped([("m%d" % i, b"N.") for i in range(150_000)]), U, "members")
     case("a zip of 60,000 members", zipped([("m%d" % i, b"N.") for i in range(60_000)]), H)
     case("a tar of nothing but headers", tarred([("m%d" % i, b"") for i in range(40_000)]), H)
 

@@ -5,10 +5,13 @@
  * their end, PyTorch at absolute places, HDF5 behind a user block, tar behind a tar. Read first:
  * work.h.
  */
+#include "base/checked.h"
 #include "import/content/content.h"
 #include "import/hdf5/hdf5.h"
 #include "import/scan/work.h"
 #include <stdio.h>
+
+enum { SHARED_COST = 8 };
 
 /* ---------------------------------------------------------------- containers */
 
@@ -90,12 +93,31 @@ static uint32_t flags_of_weight(const sft__task *t, const sft__member *m) {
     return sft__load_le32(head) != 0x04034b50u && head[0] != 0x80 ? SFT__SCAN_RAW : 0;
 }
 
+/* Is there work left for it? */
+static bool pay_member(sft__scan *s, sft__members *all, const sft__member *m) {
+    const bool shared = all->given > all->end - all->offset;
+    const uint64_t cost = shared ? SHARED_COST : 1;
+    const bool enough = s->members_left >= cost;
+
+    if (!sft__add64(all->given, m->size, &all->given)) {
+        all->given = UINT64_MAX;
+    }
+    s->members_left -= enough ? cost : s->members_left;
+    return enough;
+}
+
 /* The next member of a container: a task for it above the container's own. */
 sft_status sft__scan_next_member(sft__scan *s, sft__task *t, sft_error *err) {
     sft__member m;
     bool more;
 
     SFT_TRY(sft__members_next(t->members, &m, &more, err));
+    if (more && !pay_member(s, t->members, &m)) {
+        sft__scan_note(s->job, &t->part, SFT_SCAN_UNKNOWN, "members",
+                       "more members than are looked into");
+        sft__task_reset(s, t);
+        return SFT_OK;
+    }
     if (!more) {
         if (!t->members->whole) {
             sft__scan_note(s->job, &t->part, SFT_SCAN_UNKNOWN, "members",

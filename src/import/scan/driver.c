@@ -17,8 +17,10 @@ enum {
     UNPACK_FLOOR = 160 << 20,
     RUNS_MOST = 256 << 20,
     MARKS_MOST = 128 << 20,
-    LOOK_FLOOR = 256 << 20,
+    LOOK_FLOOR = 384 << 20,
     LOOK_MOST = 1536 << 20,
+    MEMBERS_FLOOR = 65536,
+    MEMBER_BYTES = 4096,
     SMALL = 256
 };
 
@@ -306,13 +308,25 @@ static bool is_archive(const sft__looked *l) {
     return l->head_len >= 4 && sft__load_le32(l->head) == 0x04034b50u;
 }
 
+/* Readers of archives look through the last 64 KiB of each: members may share these. */
+static bool pay_archive(sft__scan *s, const sft__scan_part *part, const sft__looked *l) {
+    const uint64_t tail = part->size < SFT__MEMBERS_TAIL ? part->size : SFT__MEMBERS_TAIL;
+
+    if (!is_archive(l)) {
+        return true;
+    }
+    const bool enough = s->look_left >= tail;
+    s->look_left -= enough ? tail : s->look_left;
+    return enough;
+}
+
 /* Archives one behind the other, as PyTorch's distributed checkpoints have them: no reader's, but
  * each is. */
 static sft_status find_chain(const sft__scan_part *part, sft__looked *l, sft_error *err) {
     sft__members list[SFT__MEMBERS_MOST];
     size_t count;
 
-    if (l->head_len < 4 || sft__load_le32(l->head) != 0x04034b50u) {
+    if (!is_archive(l)) {
         return SFT_OK;
     }
     SFT_TRY(sft__members_list(list, &count, part, false, err));
@@ -380,8 +394,11 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
     }
     const uint32_t flags = part.flags;
     l->read = (part.flags & SFT__SCAN_READ) != 0;
-    SFT_TRY(find_chain(&part, l, err));
-    if (!l->chain && is_for_reader(&part, l, s->job->allocator)) {
+    const bool paid = part.depth == 0 || pay_archive(s, &part, l);
+    if (paid) {
+        SFT_TRY(find_chain(&part, l, err));
+    }
+    if (paid && !l->chain && is_for_reader(&part, l, s->job->allocator)) {
         SFT_TRY(read_part(s, &part, l, err));
     }
     part.flags |= is_other(l) ? SFT__SCAN_RAW : 0;
@@ -460,6 +477,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     s->runs_left = RUNS_MOST;
     s->marks_left = MARKS_MOST;
     s->look_left = LOOK_FLOOR + (size / 2 < LOOK_MOST ? size / 2 : LOOK_MOST);
+    s->members_left = MEMBERS_FLOOR + size / MEMBER_BYTES;
     sft__scan_letters(s);
     s->unpack_left = UNPACK_FLOOR + (size < UINT64_MAX / 4 ? 2 * size : UINT64_MAX / 4);
     job->walk_left = WALK_FLOOR + (size < WALK_MOST / 4 ? 2 * size : WALK_MOST - WALK_FLOOR);

@@ -46,6 +46,7 @@ typedef struct sft__members {
     uint64_t stop;  /* zip: the end of the directory */
     uint64_t shift; /* zip: what offsets in the directory are counted from */
     uint64_t left;  /* tar: bytes that may still be gone through behind its end */
+    uint64_t given; /* bytes of all members so far: more than there are is an overlap */
     bool told;      /* tar: what lies behind it was given out */
     bool whole;     /* it ended in order */
 } sft__members;

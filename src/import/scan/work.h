@@ -73,6 +73,7 @@ typedef struct sft__scan {
     uint64_t runs_left;  /* bytes in which texts are looked for */
     uint64_t marks_left; /* the same for pickles */
     uint64_t look_left;  /* bytes in which archives are looked for */
+    uint64_t members_left; /* of containers; those that share bytes with others cost more */
     uint8_t letters[SFT__LETTERS][256];
     bool tired;                      /* no more strings are looked into: that was said */
     uint64_t string_bytes;           /* copies of strings that wait */
