@@ -278,7 +278,7 @@ const cli_command cli_cmd_ls = {
                    "aliases, each with "
                    "name, of, dtype, shape and whole (false: it shows a part of the tensor). Other "
                    "names are no tensors "
-                   "of the file, but every command finds them.\n\n"
+                   "of the file: --aliases lists them, and commands that are given one find it.\n\n"
                    "If --filter matches nothing, the exit status is 1.",
     .examples = "safetensors ls model.safetensors\n"
                 "safetensors ls --fold --sort name model/\n"

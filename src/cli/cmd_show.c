@@ -321,7 +321,7 @@ const cli_command cli_cmd_show = {
         "three of "
         "each dimension (--all: every one). Floating-point values are the shortest decimals that "
         "are "
-        "the value again in their own type.\n\n"
+        "the value again in their own type, from 1 to 10^15 without an exponent.\n\n"
         "Without TENSOR: files, sizes, totals and metadata; values that are JSON are set out in "
         "lines.\n\n"
         "--json writes one object. Without TENSOR: schema, file, tensor_count, files (file, bytes, "
@@ -329,7 +329,8 @@ const cli_command cli_cmd_show = {
         "tensors (name, "
         "dtype, shape, elements, nbytes, file, data_offsets, file_offsets, aligned, statistics, "
         "and slice "
-        "with ranges, shape and the flat row-major values; NaN and infinities are strings).",
+        "with ranges, shape and the flat row-major values, exact as double; NaN and infinities are "
+        "strings).",
     .examples = "safetensors show model.safetensors lm_head.weight # facts, statistics, histogram\n"
                 "safetensors show model.safetensors 'layers.0.*' --no-histogram\n"
                 "safetensors show model.safetensors 'norm.weight[:8]' # the first eight values\n"

@@ -5,6 +5,7 @@
  */
 #include "out.h"
 #include <sft/extend.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,9 @@ void cli_json_real(cli_json *j, double value) {
         return;
     }
     separate(j);
-    for (int digits = 15; digits <= 17; digits++) { /* 17 always reads back */
+    /* 17 always reads back; below 15 only what is subnormal can be shorter than %g makes it */
+    const int first = value > -DBL_MIN && value < DBL_MIN ? 1 : 15;
+    for (int digits = first; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) >= value && strtod(text, NULL) <= value) {
             break;

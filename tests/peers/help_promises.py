@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Promises of `--help`, command by command, with oracles of NumPy, ml_dtypes, hashlib and the reference package:
+help_promises.py --tool TOOL [--seed N]. Built as promises.py is; read that first."""
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import promises
+import safetensors.numpy as reference
+from promises import check, tool
+
+promises.CHECKS.clear()
+FLOATS = {"F64": ("f8", "u8"), "F32": ("f4", "u4"), "F16": ("f2", "u2"), "BF16": (ml_dtypes.bfloat16, "u2")}
+
+
+def asked(*arguments, status=0):
+    done = tool(*arguments)
+    assert done.returncode == status, (arguments, done)
+    return json.loads(done.stdout)
+
+
+def patterns(rng, bits, count):
+    """Random values of a type: all of its bit patterns are as likely, and some are borders."""
+    width = np.dtype(bits).itemsize * 8
+    values = rng.integers(0, 1 << width, count, dtype="u8") if width < 64 else rng.integers(0, 2**64, count, dtype="u8")
+    borders = [0, 1, 1 << (width - 1), (1 << (width - 1)) - 1, (1 << width) - 1]
+    values[: len(borders)] = borders
+    return values.astype(bits)
+
+
+def stored(tensors, path="m.safetensors"):
+    """tensors: {name: (format's type, array of bits, shape)}."""
+    header, data = {}, b""
+    for name, (dtype, bits) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(bits.shape), "data_offsets": [len(data), len(data) + bits.nbytes]}
+        data += bits.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def significant(text):
+    digits = text.lower().split("e")[0].replace("-", "").replace(".", "").strip("0")
+    return max(len(digits), 1)
+
+
+@check
+def values_are_the_shortest_decimals(random):
+    """show: floating-point values are the shortest decimals that are the value again in their own type; JSON's are exact as double."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for dtype, (kind, bits) in FLOATS.items():
+        raw = patterns(rng, bits, 700)
+        stored({"w": (dtype, raw)})
+        exact = asked("show", "m.safetensors", "w[:]", "--all", "--json")["tensors"][0]["slice"]["values"]
+        text = tool("show", "m.safetensors", "w[:]", "--all", "--no-histogram").stdout
+        shown = text[text.rindex("[") + 1 : text.rindex("]")].replace(",", " ").split()
+        values, make = raw.view(kind), np.dtype(kind).type
+        assert len(shown) == len(exact) == len(raw), (dtype, len(shown), len(exact))
+        for word, number, value, pattern in zip(shown, exact, values, raw):
+            if np.isnan(value):
+                assert word.lower() == "nan" and number == "NaN", (dtype, word, number)
+                continue
+            assert float(number) == float(value), (dtype, number, float(value))
+            assert make(float(word)).view(bits) == pattern, (dtype, word, float(value))
+            digits = significant(word)
+            written_out = 1 <= abs(float(value)) < 1e15 and word.endswith(".0") # an integer that might have fewer digits
+            if np.isfinite(value) and digits > 1 and not written_out:
+                shorter = f"{float(value):.{digits - 2}e}" # the nearest with a digit less
+                assert make(float(shorter)).view(bits) != pattern, (dtype, word, shorter)
+
+
+@check
+def statistics_are_numpys(random):
+    """show: extremes, mean, deviation, counts; bins as wide as a power of two that begin at its multiples, with exact counts."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for dtype, (kind, bits) in {**FLOATS, "I8": ("i1", "u1"), "I32": ("i4", "u4"), "U16": ("u2", "u2")}.items():
+        values = (rng.normal(size=999) * 10).astype(kind)
+        if dtype in FLOATS:
+            values[:8] = [0, -0.0, np.nan, np.nan, np.inf, -np.inf, -np.inf, 0]
+        stored({"w": (dtype, values.view(bits).reshape(27, 37))})
+        got = asked("show", "m.safetensors", "w", "--json")["tensors"][0]["statistics"]
+        wide = values.astype("f8")
+        fine = wide[np.isfinite(wide)]
+        assert (got["min"], got["max"]) == (fine.min(), fine.max()), (dtype, got)
+        assert math.isclose(got["mean"], fine.mean(), rel_tol=1e-9, abs_tol=1e-12), (dtype, got["mean"], fine.mean())
+        assert math.isclose(got["std"], fine.std(), rel_tol=1e-9), (dtype, got["std"], fine.std())
+        assert got["zeros"] == (wide == 0).sum() and got["finite"] == len(fine) and got.get("nan", 0) == np.isnan(wide).sum()
+        assert got.get("positive_inf", 0) == (wide == np.inf).sum() and got.get("negative_inf", 0) == (wide == -np.inf).sum()
+        bins = got["histogram"]
+        start, width, counts = bins["start"], bins["width"], bins["counts"]
+        assert math.frexp(width)[0] == 0.5 and start % width == 0, (dtype, bins)
+        assert np.array_equal(np.bincount(((fine - start) // width).astype(int), minlength=len(counts)), counts), (dtype, bins)
+
+
+@check
+def hashes_are_hashlibs(random):
+    """hash: AutoV1 to V3 as the page of --help tells them."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for size in (10, 0x100000, 0x108000, 0x120000):
+        reference.save_file({"a": rng.integers(0, 256, size, dtype="u1")}, "m.safetensors")
+        data = Path("m.safetensors").read_bytes()
+        got = asked("hash", "--json", "m.safetensors")
+        begin = 8 + int.from_bytes(data[:8], "little")
+        sha = lambda part: hashlib.sha256(part).hexdigest()
+        wanted = (sha(data[0x100000:0x110000])[:8], sha(data)[:10], sha(data[begin:]), sha(data[begin:])[:12], sha(data))
+        assert (got["autov1"], got["autov2"], got["autov3"], got["autov3_short"], got["sha256"]) == wanted, (size, got)
+
+
+@check
+def memory_is_summed_up(random):
+    """mem: per type, overall, the largest; with --dtype every floating-point tensor cast, others as they are."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for _ in range(10):
+        kinds = {"F32": "f4", "F16": "f2", "F64": "f8", "I64": "i8", "U8": "u1", "BOOL": "?"}
+        tensors, types = {}, {}
+        for i in range(12):
+            types[f"t{i}"] = random.choice(list(kinds))
+            tensors[f"t{i}"] = np.zeros(rng.integers(0, 9, rng.integers(0, 4)), kinds[types[f"t{i}"]])
+        reference.save_file(tensors, "m.safetensors")
+        got = asked("mem", "--json", "--dtype", "BF16", "m.safetensors")
+        cast = {n: t.size * 2 if types[n][0] == "F" else t.nbytes for n, t in tensors.items()}
+        total = {"tensors": 12, "parameters": sum(t.size for t in tensors.values()), "nbytes": sum(t.nbytes for t in tensors.values()),
+                 "cast_nbytes": sum(cast.values())}
+        assert got["total"] == total and got["largest_nbytes"] == max(t.nbytes for t in tensors.values()), (got, total)
+        for name, row in got["dtypes"].items():
+            of = [n for n in tensors if types[n] == name]
+            assert (row["tensors"], row["nbytes"], row["cast_nbytes"]) == (len(of), sum(tensors[n].nbytes for n in of), sum(cast[n] for n in of))
+
+
+@check
+def differences_are_numpys(random):
+    """diff: values by their bytes, with --atol and --rtol as numbers, NaN in the same place the same."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for k in range(30):
+        kind = random.choice(["f4", "f8", "f2", "i4", "u1"])
+        a = (rng.normal(size=40) * 50).astype("i4").astype(kind)
+        b = a.copy()
+        b[rng.integers(0, 40, 5)] += np.dtype(kind).type(random.choice([0, 1, 3]))
+        if kind[0] == "f":
+            a[3], b[3] = np.nan, random.choice([np.nan, np.nan, 1.0])
+            b[5] = random.choice([np.inf, b[5]])
+        reference.save_file({"t": a}, "a.safetensors")
+        reference.save_file({"t": b}, "b.safetensors")
+        atol, rtol = random.choice([0.0, 1.0, 2.5]), random.choice([0.0, 0.1])
+        done = tool("diff", "a.safetensors", "b.safetensors", "--atol", atol, "--rtol", rtol)
+        with np.errstate(invalid="ignore"):
+            same = np.allclose(a.astype("f8"), b.astype("f8"), rtol=rtol, atol=atol, equal_nan=True)
+        assert done.returncode == (0 if same else 1) and (done.stdout == "") == same, (kind, atol, rtol, a, b, done)
+        exact = tool("diff", "-q", "a.safetensors", "b.safetensors")
+        assert exact.returncode == (0 if a.tobytes() == b.tobytes() else 1) and exact.stdout == "", (a, b)
+
+
+@check
+def metadata_is_changed_in_order(random):
+    """meta: first --clear, then --import, then --set and --delete in the order given; all at once or not at all."""
+    for _ in range(25):
+        reference.save_file({"a": np.ones(3, "f4")}, "m.safetensors", {"old": "1", "k0": "was"})
+        wanted, arguments = {"old": "1", "k0": "was"}, []
+        if random.random() < 0.5:
+            arguments, wanted = ["--clear"], {}
+        if random.random() < 0.5:
+            Path("i.json").write_text(json.dumps({"k1": "imported", "k2": "é\n"}))
+            arguments += ["--import", "i.json"]
+            wanted |= {"k1": "imported", "k2": "é\n"}
+        for i in range(random.randrange(1, 6)):
+            key = f"k{random.randrange(3)}"
+            if random.random() < 0.6:
+                arguments += ["--set", f"{key}=v={i}"]
+                wanted[key] = f"v={i}"
+            else:
+                arguments += ["--delete", key]
+                wanted.pop(key, None)
+        done = tool("meta", "m.safetensors", *arguments)
+        with reference.safe_open("m.safetensors", "np") as f:
+            assert done.returncode == 0 and (f.metadata() or {}) == wanted, (arguments, wanted, f.metadata(), done)
+        before = promises.digest("m.safetensors")
+        assert tool("meta", "m.safetensors", "--set", "good=1", "--set", "no value").returncode == 2
+        assert promises.digest("m.safetensors") == before
+
+
+@check
+def copies_are_what_the_reference_writes(random):
+    """cp: without options the same file; with casts, or of several files, the reference's order; one name twice is an error."""
+    for seed in range(6):
+        tensors = promises.model(count=9, metadata={"k": "v"}, seed=seed)
+        tool("cp", "m.safetensors", "same.safetensors", "-f")
+        assert promises.digest("same.safetensors") == promises.digest("m.safetensors")
+        tool("cp", "m.safetensors", "cast.safetensors", "--cast", "F16", "-f")
+        half = {n: t.astype("f2") if t.dtype.kind == "f" else t for n, t in tensors.items()}
+        reference.save_file(half, "wanted.safetensors", {"k": "v"})
+        assert promises.digest("cast.safetensors") == promises.digest("wanted.safetensors"), seed
+        assert tool("split", "m.safetensors", "-o", f"s{seed}", "--max-shard-size", "200").returncode == 0
+        tool("cp", f"s{seed}", "joined.safetensors", "-f")
+        with reference.safe_open("joined.safetensors", "np") as f:
+            assert {n: f.get_tensor(n).tobytes() for n in f.keys()} == {n: t.tobytes() for n, t in tensors.items()}
+        done = tool("cp", "m.safetensors", "twice.safetensors", "--rename", "t1.w=t2.w")
+        assert done.returncode in (1, 2) and "t2.w" in done.stderr and not os.path.exists("twice.safetensors"), done
+        kept = promises.digest("cast.safetensors")
+        assert tool("cp", "m.safetensors", "cast.safetensors").returncode == 3 and promises.digest("cast.safetensors") == kept
+
+
+@check
+def other_names_are_found(random):
+    """ls: other names are no tensors of the file, but every command finds them."""
+    base = np.arange(12, dtype="f4").reshape(3, 4)
+    views = {"rows": {"of": "base", "dtype": "F32", "shape": [2, 4], "stride": [4, 1], "offset": 4}}
+    reference.save_file({"base": base, "own": np.ones(2, "f4")}, "m.safetensors", {"tied": "base", "sft.aliases": json.dumps(views)})
+    assert [t["name"] for t in asked("ls", "--json", "m.safetensors")["tensors"]] == ["base", "own"]
+    for name, values in (("tied", base), ("rows", base[1:])):
+        assert tool("get", "m.safetensors", name, "-o", f"{name}.npy").returncode == 0
+        assert np.array_equal(np.load(f"{name}.npy"), values), name
+        assert asked("show", "m.safetensors", name, "--json")["tensors"][0]["shape"] == list(values.shape)
+        done = tool("cp", "m.safetensors", f"{name}.safetensors", "--select", name)
+        assert done.returncode == 0, done
+        assert np.array_equal(reference.load_file(f"{name}.safetensors")[name], values), name
+        assert tool("convert", "m.safetensors", "-o", f"{name}.npz", "--select", name).returncode == 0
+        assert np.array_equal(np.load(f"{name}.npz")[name], values), name
+        assert tool("ls", "m.safetensors", "--aliases", "--filter", name).returncode == 0, name
+    assert tool("get", "m.safetensors", "absent", "-o", "absent.npy").returncode == 1 and not os.path.exists("absent.npy")
+
+
+if __name__ == "__main__":
+    sys.exit(promises.main())
