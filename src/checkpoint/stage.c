@@ -382,7 +382,7 @@ sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
         if (status == SFT_OK) {
             status = sft__checkpoint_disk_stat(path.data, &fact, err);
         }
-        if (status == SFT_OK && fact.exists) {
+        if (status == SFT_OK && (fact.exists || sft__checkpoint_disk_is_link(path.data))) {
             status = sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
         }
     }

@@ -60,6 +60,7 @@ void cli_batch_reset(cli_batch *b) {
     free(b->files);
     free(b->texts);
     free(b->owned_folder);
+    free(b->owned_target);
 }
 
 bool cli_batch_to_folder(cli_batch *b) {
@@ -75,20 +76,46 @@ static char *copy(const char *text, size_t len) {
     return made;
 }
 
-const char *cli_batch_to_file(cli_batch *b) {
-    const char *base = b->target;
+static const char *base_of(const char *path) {
+    const char *base = path;
 
-    for (const char *p = b->target; *p != '\0'; p++) {
+    for (const char *p = path; *p != '\0'; p++) {
 #ifdef _WIN32
         base = *p == '/' || *p == '\\' || *p == ':' ? p + 1 : base;
 #else
         base = *p == '/' ? p + 1 : base;
 #endif
     }
+    return base;
+}
+
+/* The file that a link leads to is the one that is replaced. */
+static bool follow(cli_batch *b) {
+    sft_error err;
+
+    b->owned_target = cli_sys_is_link(b->target) ? cli_sys_real(b->target) : NULL;
+    if (b->owned_target != NULL) {
+        b->target = b->owned_target;
+    } else if (cli_sys_is_link(b->target)) {
+        (void)sft_error_set(&err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                            "is a link that leads nowhere");
+        cli_fail_plainly(b->c, b->target, &err);
+        return false;
+    }
+    return true;
+}
+
+const char *cli_batch_to_file(cli_batch *b) {
+    const char *base = base_of(b->target);
+
     if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_FOLDER) {
         cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
         return NULL;
     }
+    if (!follow(b)) {
+        return NULL;
+    }
+    base = base_of(b->target);
     const size_t len = (size_t)(base - b->target);
     b->owned_folder = len == 0 ? copy(".", 1) : copy(b->target, len);
     b->folder = b->owned_folder;

@@ -19,6 +19,7 @@ typedef struct cli_batch {
     const sft_checkpoint_api *api;
     const char *source;  /* for messages */
     const char *target;  /* for messages: the folder or file asked for */
+    char *owned_target;  /* what it leads to, if it is a link */
     const char *folder;  /* where the files go */
     sft_job_file *files; /* names and lists are owned */
     size_t count;

@@ -10,18 +10,28 @@
 struct cli_kept {
     char *path; /* links followed */
     char *names;
+    char *link; /* a link that leads there, or nowhere */
 };
 
+static char *copy_of(const char *text) {
+    char *copy = cli_alloc(strlen(text) + 1, 1);
+    memcpy(copy, text, strlen(text) + 1);
+    return copy;
+}
+
 void cli_kept_watch(cli *c, const char *path) {
+    const bool link = cli_sys_is_link(path);
     char *names = cli_sys_kind(path) == CLI_KIND_FILE ? cli_sys_attributes(path) : NULL;
     char *real = names != NULL ? cli_sys_real(path) : NULL;
 
     if (real == NULL) {
         free(names);
-        return;
+        names = NULL;
     }
-    c->kept = cli_resize(c->kept, c->kept_count + 1, sizeof *c->kept);
-    c->kept[c->kept_count++] = (struct cli_kept){real, names};
+    if (real != NULL || link) {
+        c->kept = cli_resize(c->kept, c->kept_count + 1, sizeof *c->kept);
+        c->kept[c->kept_count++] = (struct cli_kept){real, names, link ? copy_of(path) : NULL};
+    }
 }
 
 static bool has_name(const char *names, const char *name) {
@@ -48,9 +58,13 @@ static void compare(cli *c, const struct cli_kept *k) {
 
 void cli_kept_end(cli *c) {
     for (size_t i = 0; i < c->kept_count; i++) {
-        if (cli_sys_kind(c->kept[i].path) == CLI_KIND_FILE) {
-            compare(c, &c->kept[i]);
+        const struct cli_kept *k = &c->kept[i];
+        if (k->link != NULL && cli_sys_kind(k->link) != CLI_KIND_NONE && !cli_sys_is_link(k->link)) {
+            cli_warn(c, k->link, "was a link, and is a file now: what it led to is as it was");
+        } else if (k->path != NULL && cli_sys_kind(k->path) == CLI_KIND_FILE) {
+            compare(c, k);
         }
+        free(k->link);
         free(c->kept[i].path);
         free(c->kept[i].names);
     }

@@ -10,7 +10,8 @@
 
 /* Before the file at `path` may be replaced (nothing there: nothing is done). */
 void cli_kept_watch(cli *c, const char *path);
-/* At the end of the command: warns of extended attributes that the file at that path has no more. */
+/* At the end of the command: warns of extended attributes that the file at that path has no more, and
+ * of a link that has become a file. */
 void cli_kept_end(cli *c);
 
 #endif

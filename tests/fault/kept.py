@@ -130,6 +130,36 @@ def inherited(tool, base):
     return "default list: not inherited"
 
 
+def links(tool, base):
+    """Where one file is written, the file that a link leads to is replaced; of several, a link that became a file is named."""
+    d, real = os.path.join(base, "links"), os.path.join(base, "real.safetensors")
+    one, old, new = os.path.join(d, "model.safetensors"), scene.model(1, 5000), scene.model(2, 5000)
+    source, plan = os.path.join(base, "src.safetensors"), os.path.join(base, "plan.json")
+    single = (["cp", source, one], ["join", os.path.join(base, "shards"), "-o", one], ["convert", os.path.join(base, "src.pt"), "-o", one],
+              ["slice", source, "--layout", plan, "-r", "1", "-k", "0", "-o", one])
+    for args, several in [(a, False) for a in single] + [(["split", source, "-o", d], True)]:
+        for there in (True, False):
+            shutil.rmtree(d, ignore_errors=True)
+            os.makedirs(d)
+            os.symlink("../real.safetensors", one)
+            if os.path.exists(real):
+                os.remove(real)
+            if there:
+                scene.put(real, scene.weights(old))
+            p = scene.run(tool, *args)
+            kept = os.path.islink(one) and (not there or scene.read_weights(real) == old)
+            check(p.returncode != 0 and kept or args[0] in ("cp", "convert") and not there, "a link, without -f:", args, p.returncode, p.stderr)
+            if not there:
+                check(os.path.islink(one), "a link that leads nowhere is gone:", args, p.stderr)
+                continue
+            p = scene.run(tool, *args, "-f")
+            check(p.returncode == 0 and scene.read_weights(one) == new, "a link, with -f:", args, p.returncode, p.stderr)
+            if several:
+                check(not os.path.islink(one) and scene.read_weights(real) == old and "was a link" in p.stderr, "in silence:", args, p.stderr)
+            else:
+                check(os.path.islink(one) and scene.read_weights(real) == new, "the link is gone:", args, p.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -149,6 +179,7 @@ def main():
         for name, args, files in table:
             one(tool, base, name, args, files, usual)
         said = inherited(tool, base)
+        links(tool, base)
         server.shutdown()
     print("%d commands with %s; %s; %d checks, %d faults" % (len(table), ", ".join(sorted(usual)), said, CHECKS, len(FAULTS)))
     return 1 if FAULTS else 0
