@@ -94,7 +94,9 @@ static sft_status take_position(sft_job *job, sft__job_node *n, sft__job_move *m
 
 static sft_status make_source_nodes(sft_job *job, sft_error *err) {
     uint32_t last = UINT32_MAX;
-    qsort(job->moves, job->move_count, sizeof *job->moves, by_place);
+    if (job->move_count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(job->moves, job->move_count, sizeof *job->moves, by_place);
+    }
     for (size_t i = 0; i < job->move_count; i++) {
         sft__job_move *const m = &job->moves[i];
         if (last == UINT32_MAX || !same_tensor(&job->nodes[last], m)) {

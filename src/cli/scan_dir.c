@@ -154,7 +154,9 @@ static void drop_blobs(listing *l) {
     cli_scan_list *list = l->list;
     size_t kept = 0;
 
-    qsort(l->blobs, l->blob_count, sizeof *l->blobs, by_text);
+    if (l->blob_count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(l->blobs, l->blob_count, sizeof *l->blobs, by_text);
+    }
     for (size_t i = 0; i < list->count; i++) {
         cli_scan_file *f = &list->files[i];
         char *real = NULL;
@@ -213,7 +215,9 @@ bool cli_scan_list_read(cli *c, const char *directory, cli_scan_list *list) {
         free(next);
     }
     drop_blobs(&l);
-    qsort(list->files, list->count, sizeof *list->files, by_path);
+    if (list->count > 1) {
+        qsort(list->files, list->count, sizeof *list->files, by_path);
+    }
     for (size_t i = 0; i < l.todo_count; i++) {
         free(l.todo[i]);
     }

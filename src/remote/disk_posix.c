@@ -54,7 +54,9 @@ static int older_first(const void *a, const void *b) {
 }
 
 static void remove_oldest(const sft__remote_disk *d, found *list, size_t count, uint64_t total) {
-    qsort(list, count, sizeof *list, older_first);
+    if (count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(list, count, sizeof *list, older_first);
+    }
     for (size_t i = 0; i < count && total > d->limit; i++) {
         (void)unlinkat(d->folder, list[i].name, 0);
         memcpy(list[i].name + NAME_LEN, ".table", sizeof ".table");
