@@ -9,9 +9,11 @@ Then some of the files are cut at every byte. Standard library only.
 """
 import argparse
 import base64
+import gzip
 import json
 import os
 import pathlib
+import pickle
 import resource
 import shutil
 import struct
@@ -33,9 +35,9 @@ CASES = []
 CUT = {}
 
 
-def case(name, data, verdict, rule=None, cut=False):
+def case(name, data, verdict, rule=None, cut=False, without=None):
     data = data if isinstance(data, bytes) else data.encode()
-    CASES.append((name, data, verdict, rule))
+    CASES.append((name, data, verdict, rule, without))
     if cut:
         CUT[name] = data
 
@@ -593,6 +595,27 @@ def gguf(**texts):
     return out + bytes(-len(out) % 32)
 
 
+def base64_cases():
+    """The dress of base64 that decoders of Python and YAML take, in texts, YAML and pickles."""
+    code = base64.b64encode(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R.").decode()
+    rows = [code[i:i + 16] for i in range(0, len(code), 16)]
+    old = base64.b64encode(b"cos\nsystem\n(S'id'\ntR.").decode()
+    dresses = {"crlf": "\r\n".join(rows), "spaces": " ".join(code[i:i + 4] for i in range(0, len(code), 4)),
+               "junk": ".".join(code[i:i + 7] for i in range(0, len(code), 7)), "colon": "x:" + code, "word": "pickle " + code,
+               "middle": "a text before " + code + " and after", "prefix": "base64:" + code, "bytes": "b'%s'" % code}
+    for name, text in dresses.items():
+        case(name + ".txt", "hello\n" + text + "\n", D, "base64")
+        case(name + ".yaml", "a: !!binary |\n  " + text.replace("\n", "\n  ") + "\nb: 1\n", D, "base64")
+        case(name + "-quoted.yaml", 'a: "%s"\n' % text.replace("\r\n", "\\r\\n"), D, "base64")
+        case(name + ".json", js({"a": text}), D, "base64")
+        case(name + ".pkl", pickle.dumps({"a": text}, 4), D, "base64")
+    case("old.yaml", "a: !!binary |\n  " + "\n  ".join(old[i:i + 8] for i in range(0, len(old), 8)) + "\n", D, "base64")
+    case("picture.yaml", "a: !!binary |\n  " + base64.b64encode(bytes(range(256))).decode() + "\n", H)
+    case("words.txt", "gAS and gAQ words, eJaaaaaaaaaaaaa.a H4sI.aaaa of no meaning: gAV.\n" * 20, H)
+    case("words.pkl", pickle.dumps({"a": "gASa words of no meaning eJx"}, 4), H)
+    case("gzip.pkl", pickle.dumps({"a": gzip.compress(b"cos\nsystem\n(S'id'\ntR.")}, 4), D, "global", without="base64")
+
+
 def metadata_cases():
     pickle = base64.b64encode(b"cos\nsystem\n(S'id'\ntR.").decode()
     case("model.safetensors", safetensors({"format": "pt"}), H)
@@ -781,7 +804,7 @@ def scan(tool, *paths):
 
 def check_cases(tool, work, keep):
     bad = 0
-    for i, (name, data, verdict, rule) in enumerate(CASES):
+    for i, (name, data, verdict, rule, without) in enumerate(CASES):
         path = work / f"case{i:04}" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
@@ -793,7 +816,7 @@ def check_cases(tool, work, keep):
             print(f"{path}: harmless, but nothing says what it is", file=sys.stderr)
         right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U))
         status = {H: 0}.get(got["verdict"], 1)
-        if not right or (rule is not None and rule not in rules) or run.returncode != status or seconds > LIMIT_SECONDS:
+        if not right or (rule is not None and rule not in rules) or without in rules or run.returncode != status or seconds > LIMIT_SECONDS:
             bad += 1
             print(f"{path}: {got['verdict']} {sorted(rules)}, status {run.returncode}, {seconds:.2f} s; expected "
                   f"{verdict} {rule}", file=sys.stderr)
@@ -830,7 +853,7 @@ def main():
     parser.add_argument("--keep")
     args = parser.parse_args()
     for cases in (keras_cases, json_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases,
-                  metadata_cases):
+                  base64_cases, metadata_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-content-"))
     work.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,8 @@
  */
 #include "import/content/content.h"
 
+enum { BINARY_MOST = 1 << 20 };
+
 static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -53,6 +55,14 @@ static bool tag_python(const sft__content *c, size_t at, const char *tag, size_t
     return false;
 }
 
+/* What follows !!binary: letters of base64, whatever stands among them. */
+static void take_binary(const sft__content *c, const char *p) {
+    const char *end = (const char *)c->data + c->len;
+    const size_t left = (size_t)(end - p);
+
+    sft__scan_string(c->job, c->state->part, p, left < BINARY_MOST ? left : BINARY_MOST, false);
+}
+
 /* tag: behind the "!". True: it is one of YAML's own. */
 static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size_t len) {
     static const char *const core[] = {"str",       "int",   "float", "bool",  "null",
@@ -70,6 +80,9 @@ static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size
             return tag_python(c, at, tag + 7, len - 7);
         }
         if (is_one_of(tag, len, core)) {
+            if (len == 6 && memcmp(tag, "binary", len) == 0) {
+                take_binary(c, tag + len);
+            }
             return true;
         }
     } else if (starts(tag, len, "python/")) {
@@ -325,6 +338,9 @@ static size_t unescape(char *out, const char *p, const char *end, bool *any) {
             while (p < end && is_blank(*p)) {
                 p++;
             }
+        } else if (strchr("nrtfvbaeNLP_0", *p) != NULL) {
+            out[n++] = ' ';
+            p++;
         }
     }
     return n;
@@ -345,6 +361,7 @@ static bool escaped_keys(const sft__content *c) {
     const size_t n = unescape(out, text, text + c->len, &any);
     bool good = find_keys(c, out, n, SIZE_MAX);
     good = find_pairs(c, out, n, SIZE_MAX) && good;
+    sft__scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
     sft__free(c->job->allocator, out, c->len);
     return good;
 }

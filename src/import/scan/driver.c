@@ -363,7 +363,7 @@ static sft_status look_at_string(sft__scan *s, const sft__scan_part *part, sft__
     SFT_TRY(sft__scan_walk(s->job, &how, err));
     if ((part->flags & SFT__SCAN_CODED) != 0 && sft_import_report_count(s->job->report) != before) {
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "base64",
-                       "a pickle in base64 stands in a text");
+                       "a pickle in base64 or hex stands in a text");
     }
     if (part->depth < SFT__SCAN_DEPTH) {
         SFT_TRY(sft__scan_apart(s, part, l, &ignored, err));

@@ -16,7 +16,8 @@ enum {
     LOOKUP_COST = 8,  /* opcodes */
     MARK_HEAD = 4096, /* bytes of a pickle that are skimmed */
     LINE_HEAD = 12,   /* letters at the beginning of a line that tell */
-    STARTS = 4
+    STARTS = 4,
+    WORD_MOST = 1 << 20 /* bytes behind a word that are decoded with it */
 };
 
 typedef struct runs {
@@ -82,6 +83,43 @@ static void take_run(runs *r, const uint8_t *p, const uint8_t *end, bool binary)
         q++;
         if (is_marked(q, (size_t)(end - q))) {
             sft__scan_text(r->s, r->part, q, (size_t)(end - q), false);
+        }
+    }
+}
+
+/* Is it one of a text's words that sft__scan_words() is for? Not what is one run of letters, unless
+ * asked for; of zlib, whose mark is two letters, only a long row. */
+static bool is_word_for(const bool letter[256], const uint8_t *p, const uint8_t *end,
+                        bool runs_too) {
+    const uint8_t *q = p;
+
+    while (q < end && letter[*q]) {
+        q++;
+    }
+    const bool junk = end - q >= 2 && *q != '=' && *q != '\n' && *q != '\r' && *q != ' ';
+    const bool row = q - p >= SFT__CODED_RUN;
+    return (p[0] != 'e' || q - p >= LINE_HEAD) && (runs_too || !row || (junk && letter[q[1]]));
+}
+
+/* Words of a text that begin as base64 of a pickle, or of something packed, does: in short rows, in
+ * the middle of a sentence, behind a colon, other characters among the letters. */
+void sft__scan_words(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
+                     bool runs_too) {
+    const uint8_t *end = text + len;
+    bool first[256] = {false};
+    bool letter[256];
+
+    for (unsigned c = 0; c < 256; c++) {
+        letter[c] = s->letters[SFT__BASE64][c] != 255;
+    }
+    for (const char *c = "gHeQ/_Uik"; *c != '\0'; c++) {
+        first[(uint8_t)*c] = true;
+    }
+    for (const uint8_t *p = text; (size_t)(end - p) >= SFT__CODED_LEAST && !s->tired; p++) {
+        if (first[*p] && (p == text || !letter[p[-1]]) && is_marked(p, (size_t)(end - p)) &&
+            is_word_for(letter, p, end, runs_too)) {
+            const size_t left = (size_t)(end - p);
+            sft__scan_text(s, part, p, left < WORD_MOST ? left : WORD_MOST, false);
         }
     }
 }
@@ -229,6 +267,7 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
     const uint64_t most = part->size < s->runs_left ? part->size : s->runs_left;
     runs r = {.s = s, .part = part};
     sft_status status = SFT_OK;
+    bool text = false;
 
     if (most < SFT__CODED_RUN) {
         return SFT_OK;
@@ -248,6 +287,10 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
             if (marks && s->marks_left >= n) {
                 s->marks_left -= n;
                 take_marks(&r, at, n);
+            }
+            text = at != 0 ? text : sft__scan_is_text(r.bytes, n, part->size);
+            if (text) {
+                sft__scan_words(s, part, r.bytes, n, false);
             }
             take_window(&r, n, n == left, &used);
             at += used;

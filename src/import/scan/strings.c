@@ -25,7 +25,8 @@ enum {
     CODE_BYTES = 4,          /* that are decoded for the price of an opcode */
     STRING_MOST = 16 << 20,  /* bytes of a text that are decoded */
     WAITING_MOST = 48 << 20, /* bytes of copies */
-    STRINGS_MOST = 8192
+    STRINGS_MOST = 8192,
+    ALPHABET = 1024 /* letters of a part of a text that tell which alphabet it has */
 };
 
 /* Work is paid for with opcodes of the walk: one budget bounds the time of all. */
@@ -214,6 +215,7 @@ static uint64_t price_of(const uint8_t *head, size_t len) {
 static void push_string(sft__scan *s, const sft__scan_part *outer, sft__scan_part inner,
                         uint8_t *owned, size_t room, const char *name) {
     const sft_allocator *a = s->job->allocator;
+    const bool coded = strcmp(name, "base64") == 0 || strcmp(name, "hex") == 0;
     sft__task close = {.kind = SFT__TASK_CLOSE, .bytes = owned, .size = room};
     sft__task t = {.kind = SFT__TASK_PART};
 
@@ -232,7 +234,7 @@ static void push_string(sft__scan *s, const sft__scan_part *outer, sft__scan_par
     t.part = inner;
     t.part.where = t.where;
     t.part.depth = outer->depth + 1;
-    t.part.flags = SFT__SCAN_STRING | (owned != NULL ? SFT__SCAN_CODED : 0);
+    t.part.flags = SFT__SCAN_STRING | (coded ? SFT__SCAN_CODED : 0);
     if (status == SFT_OK && owned != NULL) {
         status = sft__scan_push(s, &close, NULL);
     }
@@ -352,7 +354,8 @@ void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *tex
             p++;
         }
     }
-    if (!take_code(s, part, text, len, SFT__BASE64, whole) && has(text, len, '-', '_')) {
+    const size_t seen = whole || len < ALPHABET ? len : ALPHABET;
+    if (!take_code(s, part, text, len, SFT__BASE64, whole) && has(text, seen, '-', '_')) {
         (void)take_code(s, part, text, len, SFT__BASE64_STANDARD, whole);
     }
     for (size_t i = 0; i < SFT__CODED_LEAST; i++) {
@@ -391,6 +394,9 @@ void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *
         return;
     }
     sft__scan_text(s, part, bytes, len, true);
+    if (walked) { /* what is not a pickle's lies in bytes that are gone through */
+        sft__scan_words(s, part, bytes, len, true);
+    }
     if (is_something(s, bytes, len, walked)) {
         push_copy(s, part, bytes, len, len);
     } else if (memchr(bytes, 0xc2, len) != NULL || memchr(bytes, 0xc3, len) != NULL) {

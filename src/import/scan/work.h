@@ -133,6 +133,9 @@ bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *by
 void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner);
 /* runs.c: texts in base64 that stand anywhere in the bytes of a part; marks: pickles, too. */
 sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err);
+/* Words of a text that begin as base64 of something does. Runs of letters: only if asked. */
+void sft__scan_words(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
+                     bool runs_too);
 
 /* decoded.c: tensors of HDF5 that are compressed, or lie in pieces: the catalog is taken over. */
 sft_status sft__scan_decoded(sft__scan *s, const sft__scan_part *part, sft_catalog *catalog,
