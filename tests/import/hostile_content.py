@@ -622,6 +622,7 @@ def metadata_cases():
     case("model.safetensors", safetensors({"state": pickle}), D, "global")
     case("model.safetensors", safetensors({"config": json.dumps({"_target_": "os.system"})}), D, "config-target")
     case("model.safetensors", safetensors({"words": "a" * 4000}), H)
+    case("model.safetensors", safetensors({"w": json.dumps({"class": "dog", "type": "torch.nested._internal.nested_tensor.NestedTensor"})}), H)
     case("model.gguf", gguf(**{"tokenizer.chat_template": GENUINE[0]}), H, "template")
     case("model.gguf", gguf(**{"tokenizer.chat_template": HOSTILE[0][1]}), D, "template")
     case("model.gguf", gguf(**{"tokenizer.chat_template.tool_use": HOSTILE[0][1]}), D, "template")

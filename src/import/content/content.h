@@ -67,7 +67,7 @@ bool sft__content_is_prose(const char *name);
  * and the value's form. key: "" if it is not known. in_list: the value is one of several. targets.c
  */
 uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
-                             bool in_list, const char **sentence);
+                             bool by_key, const char **sentence);
 /* Keys whose value is such, whatever form it has; ends with NULL. */
 extern const char *const sft__content_targets[];
 /* A template that reaches into the interpreter, whichever program renders it. */

@@ -332,8 +332,9 @@ static void check_target(walking *w, const level *l, const level *above, const s
     }
     const char *name = field(of, key);
     const char *text = field(room, s);
+    const bool by_key = !l->object || strcmp(w->c->name, "metadata") == 0; /* names of types */
     const uint32_t verdict =
-        sft__content_target(name, strlen(name), text, strlen(text), !l->object, &sentence);
+        sft__content_target(name, strlen(name), text, strlen(text), by_key, &sentence);
     if (verdict != SFT_SCAN_HARMLESS) {
         find(w, verdict, "config-target", s, sentence);
     }

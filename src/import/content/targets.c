@@ -206,7 +206,7 @@ static bool is_odd(const char *value, size_t len, size_t last, const char **sent
 }
 
 uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
-                             bool in_list, const char **sentence) {
+                             bool by_key, const char **sentence) {
     unsigned parts = 0;
     size_t last = 0;
     const bool dotted =
@@ -217,7 +217,7 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
     *sentence = always
                     ? "what hydra, Lightning, torchtune, MLflow or mmengine would import and call"
                     : "a name of Python's, which loaders that know the key import and call";
-    if (!called && (!dotted || in_list || !is_odd(value, len, last, sentence))) {
+    if (!called && (!dotted || by_key || !is_odd(value, len, last, sentence))) {
         return SFT_SCAN_HARMLESS;
     }
     if (always && (is_nothing(value, len) ||
