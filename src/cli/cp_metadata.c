@@ -23,7 +23,8 @@ static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
     const bool torchao = len == 12 && memcmp(key, "tensor_names", 12) == 0;
 
     return !cli_copy_is_plain(copy) &&
-           (crc || torchao || (tree && copy->renamed + copy->dropped != 0));
+           (crc || torchao || (tree && (copy->renamed + copy->dropped != 0 ||
+                                      sft_catalog_file_count(copy->catalog) > 1)));
 }
 
 /* The value of a key in the first file before this one that has it, or NULL. */

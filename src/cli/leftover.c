@@ -33,7 +33,40 @@ static void tell(telling *t, const char *name) {
     }
 }
 
+static bool is_hex(const char *text, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* .NAME.tmp.<16 hex> or .NAME.<8 hex>.tmp: a file before it gets its name. */
+static bool is_unnamed(const char *name) {
+    enum { CORE = 5 + 16, OTHER = 1 + 8 + 4 };
+    const size_t len = strlen(name);
+
+    return (len > 1 + CORE && memcmp(name + len - CORE, ".tmp.", 5) == 0 &&
+            is_hex(name + len - 16, 16)) ||
+           (len > 1 + OTHER && name[len - OTHER] == '.' && is_hex(name + len - OTHER + 1, 8) &&
+            memcmp(name + len - 4, ".tmp", 4) == 0);
+}
+
 static void on_entry(void *ctx, const char *name, bool is_folder) {
+    telling *t = ctx;
+
+    if (name[0] == '.' && !is_folder && is_unnamed(name)) {
+        char text[300];
+        (void)sft_escape(text, sizeof text, name, strlen(name));
+        if (t->told++ < 8) {
+            cli_warn(t->c, t->operand,
+                     "%.280s is there: a file that a run has not finished; if none is at it any "
+                     "more, nothing needs it",
+                     text);
+        }
+        return;
+    }
     if (name[0] == '.' &&
         (is_folder ? ends_with(name, ".sft-part")
                    : ends_with(name, ".sft-half") || ends_with(name, ".sft-older") ||

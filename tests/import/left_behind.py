@@ -114,6 +114,35 @@ def chosen(tmp):
 
 
 
+def trees(tmp):
+    """A tree that does not name all tensors is not the way back; directories of other formats become directories."""
+    states = [{"a": X, "t": X + 2}, {"b": X + 1}]
+    folder = save_shards(os.path.join(tmp, "T"), states)
+    values = {n: t for s in states for n, t in s.items()}
+    kept = os.path.join(tmp, "kept")
+    run("convert", folder, "-o", kept, "--tree")
+    for source in kept, folder:
+        out = os.path.join(tmp, "back.pt")
+        r = run("convert", source, "-o", out, "-f", "--json", "--verify", *(["--tree"] if source == folder else []))
+        assert [p["subject"] for p in json.loads(r.stdout)["left_out_parts"]] == ["sft.tree"], r.stdout
+        got = torch.load(out, weights_only=True)
+        assert set(got) == set(values) and all(torch.equal(got[n], t) for n, t in values.items()), got
+    run("convert", kept, "-o", os.path.join(tmp, "no"), want=1)
+    run("cp", kept, os.path.join(tmp, "one.safetensors"))
+    with safe_open(os.path.join(tmp, "one.safetensors"), "pt") as f:
+        assert "sft.tree" not in f.metadata() and set(f.keys()) == set(values)
+    part = os.path.join(tmp, "part.safetensors")
+    save_file({"w": X, "z": X + 1}, part, {"sft.tree": json.dumps({"version": 1, "tree": {"w": {"$": "tensor", "v": "w"}}})})
+    told = run("convert", part, "-o", os.path.join(tmp, "part.pt"), want=1).stderr
+    assert '"z"' in told and "does not name" in told and not os.path.exists(os.path.join(tmp, "part.pt")), told
+    plain, again = os.path.join(tmp, "plain"), os.path.join(tmp, "again")
+    run("convert", folder, "-o", plain)
+    run("convert", plain, "-o", again, "--verify")
+    run("diff", plain, again)
+    assert sorted(os.listdir(again)) == sorted(os.listdir(plain))
+    CHECKS["trees and directories"] += 7
+
+
 def collected(tmp):
     """What several GGUF files say of their blocks and metadata is put together."""
     blocks = {"q4": (torch.arange(72, dtype=torch.uint8).reshape(2, 36), {"type": "Q4_0", "shape": [2, 64]}),
@@ -194,6 +223,15 @@ def outputs(tmp):
         out = os.path.join(tmp, "crc.out." + to)
         assert "crc_num" in run("convert", path, "-o", out, "--verify", want=1).stderr and not os.path.exists(out)
         run("convert", path, "-o", out)
+    # What a run that was killed has left is told where its directory is read.
+    for name in ".o.safetensors.0123abcd.tmp", ".o.safetensors.tmp.0123456789abcdef":
+        with open(os.path.join(there, name), "wb"):
+            pass
+    with open(os.path.join(there, ".o.safetensors.0123abcx.tmp"), "wb"):
+        pass
+    save_file({"w": X}, os.path.join(there, "model.safetensors"))
+    told = run("ls", there).stderr
+    assert told.count("has not finished") == 2 and "abcx" not in told, told
     torch.save({"__metadata__": X, "b": X}, source)
     assert "__metadata__" in run("check", source).stdout
     run("convert", source, "-o", os.path.join(tmp, "m.safetensors"), want=1)
@@ -206,7 +244,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, chosen, collected, compared, outputs:
+    for check in behind, chosen, trees, collected, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

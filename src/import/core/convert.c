@@ -338,12 +338,20 @@ static sft_status verify_files(sft__conversion *c, const char *output, uint32_t 
     return SFT_OK;
 }
 
+static bool has_tree(const sft_catalog *catalog) {
+    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
+        if (sft_catalog_metadata_find(catalog, f, "sft.tree", 8, NULL) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A tree in the metadata names tensors: all of its file must go on under their names, into one
  * file. */
 static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
     for (size_t k = 0; k < c->catalog_count; k++) {
-        if (sft_catalog_metadata_find(c->catalogs[k], 0, "sft.tree", 8, NULL) == NULL ||
-            sft__convert_given(c, "sft.tree", 8)) {
+        if (!has_tree(c->catalogs[k]) || sft__convert_given(c, "sft.tree", 8)) {
             continue;
         }
         size_t same = 0;
@@ -357,7 +365,7 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
             same -= sft__convert_compare_names(o->name, o->name_len, o->old, o->old_len) != 0;
         }
         if (same != sft_catalog_count(c->catalogs[k]) || c->names_left != 0 ||
-            c->catalog_count != 1 || files != 1) {
+            c->catalog_count != 1 || files != 1 || sft_catalog_file_count(c->catalogs[k]) != 1) {
             return sft__fail(err, SFT_E_UNSUPPORTED,
                              "the input has a tree (sft.tree), which names its tensors: convert it "
                              "alone, into one file, without leaving out or renaming any");
@@ -375,7 +383,7 @@ sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *co
 
     for (size_t i = 0; i < count; i++) {
         have += sft_catalog_count(catalogs[i]);
-        tree = tree || sft_catalog_metadata_find(catalogs[i], 0, "sft.tree", 8, NULL) != NULL;
+        tree = tree || has_tree(catalogs[i]);
     }
     if (have + c->apart != c->item_count + c->not_taken) {
         return sft__fail(err, SFT_E_INTERNAL, "%zu tensors are read, %zu go on, %zu are left out",

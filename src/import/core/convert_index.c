@@ -325,6 +325,24 @@ static sft_status convert_chosen(folder *f, sft_error *err) {
     return status;
 }
 
+static bool is_folder(const char *path, const sft_allocator *allocator) {
+    sft_source *source;
+    sft__buf inside;
+    sft_error why;
+    bool is = false;
+
+    sft__buf_init(&inside, allocator);
+    if (join(&inside, path, ".")) { /* only a directory has one */
+        const sft_status status = sft_source_open(&source, inside.data, SFT_ACCESS_READ, allocator, &why);
+        is = status == SFT_E_NOT_REGULAR;
+        if (status == SFT_OK) {
+            sft_source_close(source);
+        }
+    }
+    sft__buf_reset(&inside);
+    return is;
+}
+
 static sft_status try_folder(folder *f, bool *done, sft_error *err) {
     sft_source *source;
     sft__buf path;
@@ -346,6 +364,9 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
         *done = true;
         sft_source_close(source);
         status = convert_one(f, "pytorch_model.bin", SIZE_MAX, err);
+    } else if (is_folder(f->input, f->c->allocator) && is_folder(f->output, f->c->allocator)) {
+        *done = true; /* of another format: files in the directory, not in its place */
+        status = convert_chosen(f, err);
     }
     sft__buf_reset(&path);
     return status;

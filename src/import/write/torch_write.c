@@ -301,13 +301,52 @@ static sft_status put_flat(sft__torch_writer *t, sft_error *err) {
     return SFT_OK;
 }
 
+/* The tree of the input. Of several files each would have its own, of its tensors alone: then names do. */
+static const char *tree_of(const sft__torch_writer *t, size_t *len) {
+    const sft_catalog *catalog = t->job->catalog;
+    const size_t files = sft_catalog_file_count(catalog);
+    const char *tree = NULL;
+
+    for (size_t f = 0; f < files && tree == NULL; f++) {
+        tree = sft_catalog_metadata_find(catalog, f, "sft.tree", 8, len);
+    }
+    if (tree != NULL && files > 1) {
+        sft__convert_lost(&t->job->c, "sft.tree", 0,
+                          "trees of several files: their tensors are written as one dict");
+        return NULL;
+    }
+    return tree;
+}
+
+/* A tensor that the tree does not name would be nowhere in the file. */
+static sft_status all_named(const sft__torch_writer *t, sft_error *err) {
+    const sft__conversion *c = &t->job->c;
+    uint8_t *named;
+
+    SFT_TRY(sft__export_alloc(t->job, &named, c->item_count, 1, err));
+    memset(named, 0, c->item_count);
+    for (size_t i = 0; i < t->called_count; i++) {
+        named[t->called[i].item] |= t->called[i].memo != 0;
+    }
+    for (size_t i = 0; i < c->item_count; i++) {
+        if (!named[i]) {
+            return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, c->items[i].name,
+                                    c->items[i].name_len,
+                                    "the tree (metadata sft.tree) does not name it: delete the tree "
+                                    "(meta --delete sft.tree) to have a dict of all tensors");
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status put_pickle(sft__torch_writer *t, sft_error *err) {
     size_t len = 0;
-    const char *tree = sft_catalog_metadata_find(t->job->catalog, 0, "sft.tree", 8, &len);
+    const char *tree = tree_of(t, &len);
 
     sft__put_byte(&t->pickle, 0x80); /* PROTO 2 */
     sft__put_byte(&t->pickle, 2);
     SFT_TRY(tree != NULL ? sft__put_tree(t, tree, len, err) : put_flat(t, err));
+    SFT_TRY(tree != NULL ? all_named(t, err) : SFT_OK);
     sft__put_byte(&t->pickle, '.');
     return t->pickle.failed ? sft__fail_nomem(err, t->pickle.len) : SFT_OK;
 }
