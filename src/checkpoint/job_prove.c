@@ -15,7 +15,8 @@ typedef struct proof {
     sft_source *source; /* of `file`; the last that was looked at */
     size_t file;
     sft__buf path;
-    uint8_t *buffer; /* job->room bytes */
+    uint8_t *buffer; /* job->room bytes, which are `room` */
+    size_t room;
     uint8_t *other;  /* SFT__JOB_BLOCK bytes */
     uint32_t crc;
     bool differs;
@@ -139,14 +140,17 @@ static sft_status begin(proof *p, const sft__running *r, const char *folder, sft
     p->r = r;
     p->folder = folder;
     sft__buf_init(&p->path, r->job->allocator);
-    p->buffer = sft__alloc(r->job->allocator, r->job->room);
+    if (!sft__size_from_u64(r->job->room, &p->room)) {
+        return sft__fail_nomem(err, SIZE_MAX);
+    }
+    p->buffer = sft__alloc(r->job->allocator, p->room);
     p->other = sft__alloc(r->job->allocator, SFT__JOB_BLOCK);
-    return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__fail_nomem(err, r->job->room);
+    return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__fail_nomem(err, p->room);
 }
 
 static void end(proof *p) {
     sft_source_close(p->source);
-    sft__free(p->r->job->allocator, p->buffer, p->r->job->room);
+    sft__free(p->r->job->allocator, p->buffer, p->room);
     sft__free(p->r->job->allocator, p->other, SFT__JOB_BLOCK);
     sft__buf_reset(&p->path);
 }
