@@ -24,6 +24,8 @@ void *sft__source_self(const sft_source *source);
 /* Is it one that reads by this function? */
 bool sft__source_reads_by(const sft_source *source,
                           sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *));
+/* Over a descriptor that a caller gave: a file of its name in the working directory is another. */
+bool sft__source_nameless(const sft_source *source);
 /* What the file was when the source was opened. False: the source is over no file. */
 bool sft__source_stamp(const sft_source *source, sft__stat *stamp);
 /* What it is now. False: not known. */

@@ -16,6 +16,7 @@ typedef struct file_source {
     _Atomic(const uint8_t *) map; /* NULL until somebody borrows; written under the lock */
     sft__mutex lock;
     sft_access access;
+    bool nameless; /* name is no path */
 } file_source;
 
 static sft_status file_read_at(void *self, uint64_t offset, void *dst, size_t size,
@@ -136,6 +137,11 @@ sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft
     return status;
 }
 
+bool sft__source_nameless(const sft_source *source) {
+    return sft__source_reads_by(source, file_read_at) &&
+           ((const file_source *)sft__source_self(source))->nameless;
+}
+
 bool sft__source_stamp(const sft_source *source, sft__stat *stamp) {
     if (!sft__source_reads_by(source, file_read_at)) {
         return false;
@@ -192,5 +198,7 @@ sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
         return sft__fail(err, SFT_E_ARG, "access is unknown");
     }
     SFT_TRY(sft__file_open_fd(fd, name, &file, &st, err));
-    return sft__source_from_handle(out, file, &st, name, access, allocator, err);
+    SFT_TRY(sft__source_from_handle(out, file, &st, name, access, allocator, err));
+    ((file_source *)sft__source_self(*out))->nameless = true;
+    return SFT_OK;
 }

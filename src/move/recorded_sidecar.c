@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "io/platform.h"
+#include "io/source.h"
 #include "move/recorded.h"
 #include <sft/extend.h>
 
@@ -272,7 +273,7 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
     sft_status status = SFT_OK;
 
     *found = false;
-    if (source == NULL ||
+    if (source == NULL || sft__source_nameless(source) ||
         (sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0) {
         return SFT_OK; /* its "path" is none */
     }

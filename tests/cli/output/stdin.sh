@@ -26,3 +26,11 @@ for command in "convert - -o new.safetensors" "dedupe - -o new" "expand - -o new
   safetensors $command < small.safetensors
   echo "$command: $?"
 done
+# What lies there under the names that standard input has in messages is not it, nor are the digests beside that.
+for name in descriptor stream ./-; do
+  cp plain.safetensors $name
+  safetensors verify --record crc32c --manifest $name
+  safetensors cp -f - copy.safetensors < small.safetensors && cmp copy.safetensors small.safetensors && echo "not $name"
+  cat small.safetensors | safetensors verify -
+done
+safetensors verify - < small.safetensors
