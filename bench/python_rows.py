@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""python_rows.py --python PYTHON [--rows 200 | --narrow] [--times 5] [--again 30] [--seed 1] [--out FILE] [--folder DIR]
+"""python_rows.py --python PYTHON [--rows 200 | --narrow] [--only OPERATION,...] [--times 5] [--again 30] [--seed 1] [--out FILE] [--folder DIR]
 
 What programs do with `safetensors`, timed on it and on the drop-in: random rows of operation, framework, type, shape,
 count, slice, backend, disk or memory, first or later. Every timing is taken in a process of its own, ours and the
@@ -10,7 +10,7 @@ gives it, ours (build/python-env/bin/python).
 A row's ratio is the reference's median time over ours: below 1 ours is slower. Its spread is the larger of the two
 interquartile ranges over the median. A row whose ratio plus spread is below 0.95 is timed again, --again times; if it
 still is, it counts as lost and the exit status is 1. --narrow: not random rows but the first columns of tensors of 32 MiB with
-rows of 256 B to 16 KiB, once with a new handle each time and once through one that stays open (held).
+rows of 256 B to 16 KiB, once with a new handle each time and once through one that stays open (held). --only: random rows of these operations.
 """
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ OPERATIONS = ("save", "save_file", "load", "load_file", "load_file pread", "open
 LOST = 0.95
 
 
-def row(rng: random.Random, memory: bool) -> dict:
+def row(rng: random.Random, memory: bool, operations: tuple = OPERATIONS) -> dict:
     """One random row."""
     total = int(2 ** rng.uniform(10, 26))
     count = min(int(2 ** rng.uniform(0, 10)), max(total // 64, 1))
-    operation = rng.choice(OPERATIONS)
+    operation = rng.choice(operations)
     framework = rng.choice(("torch", "numpy"))
     types = [t for t in TYPES if framework == "torch" or t not in ("BF16", "F8_E4M3")]
     dtype = rng.choice(types)
@@ -188,8 +188,9 @@ def run(given: argparse.Namespace, places: dict) -> list[dict]:
     rng = random.Random(given.seed)
     out = []
     fixed = narrow() if given.narrow else None
+    operations = tuple(o for o in OPERATIONS if not given.only or o in given.only.split(","))
     for number in range(len(fixed) if fixed else given.rows):
-        r = fixed[number] if fixed else row(rng, places[True] is not None)
+        r = fixed[number] if fixed else row(rng, places[True] is not None, operations)
         folder = places[r["memory"]]
         path = f"{folder}/row.safetensors"
         subprocess.run([given.python, os.path.abspath(__file__), "--made", json.dumps(r), path], check=True)
@@ -208,6 +209,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--narrow", action="store_true")
+    parser.add_argument("--only", default="")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--again", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
