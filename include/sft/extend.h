@@ -38,6 +38,9 @@ typedef struct sft_source_vtable {
      * NULL function: none. */
     int (*descriptor)(void *self);
     void (*close)(void *self); /* called exactly once; may be NULL */
+    /* A number for what tells the version of the bytes (an ETag, a generation), the same in every process
+     * and as long as they are the same; 0, or a NULL function: nothing does. */
+    uint64_t (*version)(void *self);
 } sft_source_vtable;
 
 /* vtable and name are copied. self belongs to the source from here on if this succeeds. */
@@ -47,6 +50,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out, const sft_
                                                     sft_error *err);
 SFT_API uint32_t sft_source_flags(const sft_source *source);
 SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
+SFT_API uint64_t sft_source_version(const sft_source *source); /* 0: not known. Files have stamps instead */
 
 /* ---------------------------------------------------------------- models that lie in no folder */
 

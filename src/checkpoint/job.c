@@ -181,6 +181,7 @@ static sft_status look_at(const sft_source *source, sft__job_source *s, sft_erro
     s->size = sft_source_size(source);
     s->mtime_ns = 0;
     s->timed = false;
+    s->number = sft_source_version(source);
     if (fd >= 0) {
         SFT_TRY(sft__checkpoint_disk_stat_fd(fd, name, &fact, err));
     } else if ((sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0 ||

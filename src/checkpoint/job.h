@@ -45,8 +45,8 @@ typedef struct sft__job_source {
     uint64_t size;
     int64_t mtime_ns;
     uint64_t device; /* with `number`: which file it is */
-    uint64_t number;
-    bool timed; /* it is a file: mtime_ns, device and number are known */
+    uint64_t number; /* of what is no file: its version, 0: not known */
+    bool timed;      /* it is a file: mtime_ns, device and number are known */
 } sft__job_source;
 
 typedef struct sft__job_run {

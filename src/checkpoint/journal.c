@@ -54,7 +54,7 @@ void sft__journal_begin(const sft_job *job, sft__buf *out) {
         sft__buf_text(out, " ");
         sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
         sft__buf_text(out, " ");
-        sft__buf_u64(out, job->sources[i].timed ? job->sources[i].number : 0);
+        sft__buf_u64(out, job->sources[i].number);
         sft__buf_text(out, " ");
         sft__journal_crc(out, name_crc(&job->sources[i]));
         end_line(out, begun);
@@ -167,19 +167,19 @@ static bool source_line(const sft_job *job, line *l, was *w) {
 
 static sft_status same_stamp(const sft__job_source *s, const was *w, sft_error *err) {
     const bool same = s->size == w->size && (uint64_t)s->mtime_ns == w->mtime;
-    if (same && (!s->timed || s->number == w->number)) { /* devices are numbered by each machine */
+    const bool blind = (sft_source_flags(s->source) & SFT_SOURCE_REMOTE) != 0 && s->number == 0;
+    if (same && !blind && s->number == w->number) { /* devices are numbered by each machine */
         return SFT_OK;
     }
-    if (same) {
-        return sft__fail(
-            err, SFT_E_CHANGED,
-            "\"%.200s\" is another file than the one that an earlier run, whose results "
-            "are kept, has read, though of the same size and time: restart",
-            sft_source_name(s->source));
-    }
-    return sft__fail(err, SFT_E_CHANGED,
-                     "\"%.200s\" has changed since an earlier run, whose results are kept: restart",
-                     sft_source_name(s->source));
+    const char *const why =
+        blind && same
+            ? "tells no version: it may be another than in an earlier run, whose results are kept: "
+              "restart"
+        : same && s->timed
+            ? "is another file than the one that an earlier run, whose results are kept, has read, "
+              "though of the same size and time: restart"
+            : "has changed since an earlier run, whose results are kept: restart";
+    return sft__fail(err, SFT_E_CHANGED, "\"%.200s\" %s", sft_source_name(s->source), why);
 }
 
 static sft_status take_source(const sft_job *job, line *l, const char *path, sft_error *err) {

@@ -147,6 +147,10 @@ int sft_source_descriptor(const sft_source *source) {
     return source->vtable.descriptor != NULL ? source->vtable.descriptor(source->self) : -1;
 }
 
+uint64_t sft_source_version(const sft_source *source) {
+    return source->vtable.version != NULL ? source->vtable.version(source->self) : 0;
+}
+
 static sft_status check_range(const sft_source *source, uint64_t offset, size_t size,
                               sft_error *err) {
     if (offset > source->size || size > source->size - offset) {

@@ -91,6 +91,10 @@ static void identity(const outcome *f, uint8_t digest[32]) {
             sft_sha256_update(&sha, o->etag, strlen(o->etag) + 1);
             sft_sha256_update(&sha, o->modified, strlen(o->modified) + 1);
         }
+        if (o != NULL && o->etag[0] == '\0' && o->modified[0] == '\0' && !f->has_sha) {
+            /* no version: what an earlier call has may be of another one */
+            sft_sha256_update(&sha, o->remote->secret, sizeof o->remote->secret);
+        }
         sft_sha256_update(&sha, numbers, sizeof numbers);
     }
     sft_sha256_final(&sha, digest);

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "remote/disk.h"
 #include "remote/transfer.h"
+#include <sft/digest.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -537,11 +538,29 @@ static void remote_close(void *self) {
     sft__object_free(self);
 }
 
+static uint64_t remote_version(void *self) {
+    const sft__object *object = self;
+    const char *text = object->etag[0] != '\0' ? object->etag : object->modified;
+    uint8_t digest[32];
+    uint64_t version;
+    sft_sha256 sha;
+
+    if (text[0] == '\0') {
+        return 0;
+    }
+    sft_sha256_init(&sha);
+    sft_sha256_update(&sha, text, strlen(text));
+    sft_sha256_final(&sha, digest);
+    memcpy(&version, digest, sizeof version);
+    return version != 0 ? version : 1;
+}
+
 sft_status sft__source_over(sft_source **out, sft__object *object, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = remote_read_at,
                                              .read_many = remote_read_many,
-                                             .close = remote_close};
+                                             .close = remote_close,
+                                             .version = remote_version};
     const size_t len = strcspn(object->url, "?#");
     char *name = sft__alloc(object->remote->allocator, len + 1); /* the query may be a secret */
 
