@@ -27,8 +27,8 @@ try keep y --order nolist
 try keep y -r 'weight=__metadata__'
 try keep
 cmp layers.safetensors other
-safetensors cp layers.safetensors - > /dev/full
-echo "exit $?"
+( ulimit -f 0; safetensors cp layers.safetensors - > FULL; echo "exit $?" )
+rm FULL
 { while [ ! -e GONE ]; do sleep 0.01; done; safetensors cp layers.safetensors -; } | { exec <&-; : > GONE; }
 rm GONE
 ls
