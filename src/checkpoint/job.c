@@ -90,6 +90,17 @@ static bool agreed(const sft_catalog *c, size_t file, const sft_metadata_entry *
     return true;
 }
 
+/* A tree names the tensors of its file: of several files it is true only if all have it. */
+static bool is_partial_tree(const sft_catalog *c, const sft_metadata_entry *e) {
+    bool partial = false;
+
+    for (size_t i = 0; i < sft_catalog_file_count(c); i++) {
+        partial = partial ||
+                  sft_catalog_metadata_find(c, i, e->key, e->key_len, NULL) == NULL;
+    }
+    return partial && e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
+}
+
 static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, const sft_job_file *given,
                                         sft_error *err) {
     const sft_catalog *const c = f->given.catalog;
@@ -105,7 +116,7 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, const sf
         for (size_t k = 0; k < sft_catalog_metadata_count(c, i) && status == SFT_OK; k++) {
             sft_metadata_entry e;
             (void)sft_catalog_metadata_at(c, i, k, &e.key, &e.key_len, &e.value, &e.value_len);
-            if (!agreed(c, i, &e) || sft__job_is_digest(&e) ||
+            if (!agreed(c, i, &e) || sft__job_is_digest(&e) || is_partial_tree(c, &e) ||
                 (!same && sft__is_crc_num(e.key, e.key_len))) {
                 continue;
             }

@@ -131,6 +131,13 @@ def trees(tmp):
     run("cp", kept, os.path.join(tmp, "one.safetensors"))
     with safe_open(os.path.join(tmp, "one.safetensors"), "pt") as f:
         assert "sft.tree" not in f.metadata() and set(f.keys()) == set(values)
+    assert "sft.tree" in run("join", kept, "-o", os.path.join(tmp, "joined.safetensors")).stderr
+    for name, more in zip(sorted(n for n in os.listdir(kept) if n.endswith(".safetensors")), (["--set", "k=1"], ["--set", "k=2", "--delete", "sft.tree"])):
+        run("meta", os.path.join(kept, name), *more)
+    told = run("join", kept, "-o", os.path.join(tmp, "joined.safetensors"), "-f").stderr
+    assert '"k" is left out' in told and '"sft.tree" is left out' in told, told
+    with safe_open(os.path.join(tmp, "joined.safetensors"), "pt") as f:
+        assert f.metadata() == {"format": "pt"}, f.metadata()
     part = os.path.join(tmp, "part.safetensors")
     save_file({"w": X, "z": X + 1}, part, {"sft.tree": json.dumps({"version": 1, "tree": {"w": {"$": "tensor", "v": "w"}}})})
     told = run("convert", part, "-o", os.path.join(tmp, "part.pt"), want=1).stderr
