@@ -130,6 +130,11 @@ sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, 
                              const char *rule, uint64_t offset, sft_error *err, const char *format,
                              ...) SFT_PRINTF(8, 9);
 
+/* In a scan: the bytes [from, to) of a source, which no part of the format names. Zeros are padding;
+ * anything else is a finding. */
+sft_status sft__import_unnamed(sft__import *job, const sft_source *source, uint64_t from,
+                               uint64_t to, sft_error *err);
+
 /* Scratch memory of count * size bytes, aligned to 8, into the pointer that `pointer` points at.
  * SFT_E_LIMIT or SFT_E_NOMEM. */
 sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size_t size,

@@ -276,6 +276,27 @@ sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, 
     return status;
 }
 
+sft_status sft__import_unnamed(sft__import *job, const sft_source *source, uint64_t from,
+                               uint64_t to, sft_error *err) {
+    uint8_t bytes[4096];
+    bool zeros = true;
+
+    for (uint64_t at = from; job->scanning && zeros && at < to;) {
+        const size_t n = to - at < sizeof bytes ? (size_t)(to - at) : sizeof bytes;
+        SFT_TRY(sft_source_read(source, at, bytes, n, err));
+        for (size_t i = 0; i < n; i++) {
+            zeros = zeros && bytes[i] == 0;
+        }
+        at += n;
+    }
+    if (!zeros) {
+        sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "", 0, "trailing", from,
+                         "%llu bytes that belong to no part of the format, and are no padding",
+                         (unsigned long long)(to - from));
+    }
+    return SFT_OK;
+}
+
 size_t sft_import_report_count(const sft_import_report *report) {
     return report != NULL ? report->count : 0;
 }

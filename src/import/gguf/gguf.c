@@ -11,6 +11,8 @@
 #include "import/gguf/gguf_in.h"
 #include <stdlib.h>
 
+enum { GAPS_MOST = 4096 };
+
 typedef struct info {
     const char *name; /* name, len first for the name table */
     size_t name_len;
@@ -110,6 +112,7 @@ static sft_status check_overlaps(sft__gguf_in *g, info *infos, size_t count, uin
     const info **sorted;
     uint64_t at = start;
     uint64_t unused = 0;
+    uint64_t gaps = 0;
 
     SFT_TRY(sft__import_alloc(g->job, &sorted, count, sizeof *sorted, err));
     for (size_t i = 0; i < count; i++) {
@@ -125,6 +128,9 @@ static sft_status check_overlaps(sft__gguf_in *g, info *infos, size_t count, uin
         }
         if (t->offset > at && t->offset - at >= g->alignment) {
             unused += t->offset - at;
+            gaps++;
+            SFT_TRY(gaps <= GAPS_MOST ? sft__import_unnamed(g->job, g->job->file, at, t->offset, err)
+                                      : SFT_OK);
         }
         at = t->offset + t->nbytes > at ? t->offset + t->nbytes : at;
     }
@@ -132,7 +138,11 @@ static sft_status check_overlaps(sft__gguf_in *g, info *infos, size_t count, uin
         unused += g->end - at;
     }
     sft__report_unused(g->job->report, unused);
-    return SFT_OK;
+    if (gaps > GAPS_MOST && g->job->scanning) {
+        sft__import_find(g->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "", 0, "trailing", start,
+                         "more gaps between tensors than are looked into");
+    }
+    return sft__import_unnamed(g->job, g->job->file, at, g->end, err);
 }
 
 /* ---------------------------------------------------------------- into the catalog */

@@ -297,11 +297,27 @@ static sft_status start(sft__h5 *h, sft_error *err) {
     return sft__h5_start(h, err);
 }
 
+/* Bytes before the superblock, which MATLAB says its name in, and behind the end that it tells. */
+static sft_status around(sft__h5 *h, sft_error *err) {
+    static const char matlab[] = "MATLAB 7.";
+    char head[sizeof matlab - 1] = "";
+
+    if (h->base >= sizeof head) {
+        SFT_TRY(sft_source_read(h->source, 0, head, sizeof head, err));
+    }
+    if (memcmp(head, matlab, sizeof head) != 0) {
+        SFT_TRY(sft__import_unnamed(h->job, h->source, 0, h->base, err));
+    }
+    return sft__import_unnamed(h->job, h->source, h->base + h->end, sft_source_size(h->source),
+                               err);
+}
+
 static sft_status read_file(sft__h5 *h, sft_error *err) {
     SFT_TRY(start(h, err));
     SFT_TRY(walk(h, err));
     SFT_TRY(soft_links(h, err));
     SFT_TRY(sft__h5_overlaps(h, err));
+    SFT_TRY(around(h, err));
     const char *key = h->job->options.key;
     if (key != NULL && strcmp(key, ".") != 0 && h->matched == 0) {
         return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)", key);
