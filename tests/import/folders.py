@@ -62,6 +62,12 @@ def main():
         run("diff", whole, tmp / "one.safetensors")
         run("convert", hub, "-o", tmp / "out", "-q", "--verify")
         run("diff", whole, tmp / "out")
+        for size in (64, 1 << 20):  # files of another size are cut from the whole model, not from each shard
+            run("convert", hub, "-o", tmp / f"cut{size}", "-q", "--verify", "--max-shard-size", size)
+            run("diff", whole, tmp / f"cut{size}")
+            written = {f.name for f in (tmp / f"cut{size}").glob("*.safetensors")}
+            places = tmp / f"cut{size}" / "model.safetensors.index.json"
+            assert written == (set(json.loads(places.read_text())["weight_map"].values()) if size == 64 else {"model.safetensors"}), written
         run("convert", hub, "-o", tmp / "one.pt", "-q", "--verify")
         run("diff", whole, tmp / "one.pt")
 

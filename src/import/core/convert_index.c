@@ -311,7 +311,7 @@ static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err)
 }
 
 /* What is chosen by names is chosen from all files together: names of different files must not become one,
- * and of a file nothing may be left. */
+ * and of a file nothing may be left. Likewise where files of another size are asked for. */
 static sft_status convert_chosen(folder *f, sft_error *err) {
     sft__buf path;
 
@@ -354,8 +354,8 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
     } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
                SFT_OK) {
         *done = true;
-        status = f->c->options.choose != NULL ? convert_chosen(f, err)
-                                              : convert_indexed(f, source, err);
+        const bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
+        status = together ? convert_chosen(f, err) : convert_indexed(f, source, err);
         sft_source_close(source);
     } else if (!join(&path, f->input, "pytorch_model.bin")) {
         status = sft__fail_nomem(err, path.len);
