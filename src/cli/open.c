@@ -31,7 +31,9 @@ static sft_status open_kept(cli *c, sft_source **out, sft_error *err) {
     if (c->stdin_bytes == NULL) {
         /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
         cli_sys_catch(false);
-        status = sft_source_open_stream(&c->stdin_bytes, 0, 0, NULL, err);
+        status = cli_sys_interrupted() /* before: a read that nothing ends would forget it */
+                     ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
+                     : sft_source_open_stream(&c->stdin_bytes, 0, 0, NULL, err);
         cli_sys_catch(true);
     }
     return status == SFT_OK
