@@ -216,6 +216,8 @@ def tflite():
         case("tflite: " + name, build(m, **how), verdict, error)
 
     put("good", model([tensor()]), H, None)
+    for name, tail, verdict in (("zeros", bytes(4000), H), ("text", b"x" * 300, U), ("a byte behind zeros", bytes(3000) + b"x", U)):
+        case("tflite: %s behind the end" % name, build(model([tensor()])) + tail, verdict, None)
     put("two subgraphs", model(None, graphs=[[tensor()], [tensor()]]), H, None)
     put("two tensors of a buffer", model([tensor(), tensor(b"v")]), H, None)
     put("a name twice", model([tensor(), tensor()], [data()]), H, None)

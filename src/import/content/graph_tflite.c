@@ -11,7 +11,11 @@
 
 enum {
     CODES = 1,
-    SUBGRAPHS = 2, /* of a model */
+    SUBGRAPHS = 2,
+    BUFFERS = 4,
+    METADATA = 6,
+    SIGNATURES = 7, /* of a model */
+    TENSORS = 0,
     OPERATORS = 3, /* of a subgraph */
     BUILTIN_CUSTOM = 32,
     BUILTIN_DELEGATE = 51,
@@ -19,6 +23,8 @@ enum {
     BUILTIN_CUSTOM_CALL = 173, /* of StableHLO */
     BUILTIN_LAST = 209,        /* of TensorFlow 2.21 */
     CODES_MOST = 65536,
+    REST = 4096,      /* zeros behind the model */
+    SLACK = 64,       /* of options that are not looked into */
     FLEX_VECTOR = 10, /* types of FlexBuffers */
     FLEX_STRING = 5
 };
@@ -150,6 +156,75 @@ static sft_status take_flex(lite *x, sft__wire m, sft_error *err) {
     return sft__graph_tf_node(x->g, text[1], err);
 }
 
+/* ---------------------------------------------------------------- how far it goes */
+
+typedef struct list {
+    uint32_t slot;
+    uint32_t width; /* of an item; 0: a table */
+} list;
+
+static const list operator_lists[] = {{1, 4}, {2, 4}, {4, 0}, {5, 1}, {7, 1}, {8, 4}, {0, 0}};
+static const list tensor_lists[] = {{0, 4}, {3, 1}, {4, 0}, {7, 4}, {0, 0}};
+static const list quant_lists[] = {{0, 4}, {1, 4}, {2, 4}, {3, 8}, {0, 0}};
+static const list graph_lists[] = {{1, 4}, {2, 4}, {4, 1}, {0, 0}};
+static const list metadata_lists[] = {{0, 1}, {0, 0}};
+static const list signature_lists[] = {{2, 1}, {3, 1}, {0, 0}};
+
+static sft_status touch_quantisation(lite *x, const sft__fb_table *t, sft_error *err) {
+    sft__fb_vector v;
+
+    for (const list *l = quant_lists; l->width != 0; l++) {
+        SFT_TRY(sft__fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
+    }
+    return SFT_OK;
+}
+
+/* What the fields of a table lead to, for the reach of what is read. */
+static sft_status touch(lite *x, const sft__fb_table *t, const list *lists, sft_error *err) {
+    sft__fb_vector v;
+    sft__fb_table inner;
+    bool there;
+
+    for (const list *l = lists; l->slot != 0 || l->width != 0; l++) {
+        if (l->width == 0) {
+            SFT_TRY(sft__fb_inner(&x->fb, t, l->slot, &inner, &there, err));
+            if (there && lists == tensor_lists) {
+                SFT_TRY(touch_quantisation(x, &inner, err));
+            }
+        } else {
+            SFT_TRY(sft__fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
+        }
+    }
+    return SFT_OK;
+}
+
+/* All tables of a list, and what they lead to. */
+static sft_status touch_all(lite *x, const sft__fb_table *t, uint32_t slot, const list *lists,
+                            sft_error *err) {
+    sft__fb_table item;
+    sft__fb_vector v;
+
+    SFT_TRY(sft__fb_vector_of(&x->fb, t, slot, 4, &v, err));
+    for (uint64_t i = 0; i < v.count; i++) {
+        if (++x->g->nodes > SFT__CONTENT_NODES) {
+            return sft__fail_at(err, SFT_E_LIMIT, t->at, "too many parts");
+        }
+        SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &item, err));
+        SFT_TRY(touch(x, &item, lists, err));
+    }
+    return SFT_OK;
+}
+
+/* What lies in the file without being of the FlatBuffer: models above 2 GB have their data so. */
+static void reach_to(lite *x, uint64_t offset, uint64_t size) {
+    const uint64_t all = x->g->all.end - x->g->all.at;
+    const uint64_t at = x->g->all.at + offset;
+
+    if (offset > 1 && offset <= all && size <= all - offset && at + size > x->fb.reach) {
+        x->fb.reach = at + size;
+    }
+}
+
 /* Operator: opcode_index (0), custom_options (5), or their place in the file (9, 10). */
 static sft_status take_operator(lite *x, const sft__fb_table *t, sft_error *err) {
     sft__fb_vector v;
@@ -161,12 +236,14 @@ static sft_status take_operator(lite *x, const sft__fb_table *t, sft_error *err)
         return sft__fail_at(err, SFT_E_LIMIT, t->at, "too many operators");
     }
     SFT_TRY(sft__fb_number(&x->fb, t, 0, 4, 0, &code, err));
+    SFT_TRY(touch(x, t, operator_lists, err));
+    SFT_TRY(sft__fb_number(&x->fb, t, 9, 8, 0, &far, err));
+    SFT_TRY(sft__fb_number(&x->fb, t, 10, 8, 0, &far_size, err));
+    reach_to(x, far, far_size);
     if (code >= x->codes || x->flex[code] == 0) {
         return SFT_OK;
     }
     SFT_TRY(sft__fb_vector_of(&x->fb, t, 5, 1, &v, err));
-    SFT_TRY(sft__fb_number(&x->fb, t, 9, 8, 0, &far, err));
-    SFT_TRY(sft__fb_number(&x->fb, t, 10, 8, 0, &far_size, err));
     sft__wire m = {v.at, v.at + v.count};
     if (far > 1) { /* 0 and 1: there is none */
         const uint64_t all = x->g->all.end - x->g->all.at;
@@ -179,7 +256,7 @@ static sft_status take_operator(lite *x, const sft__fb_table *t, sft_error *err)
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status take_codes(lite *x, const sft__fb_table *model, bool *any, sft_error *err) {
+static sft_status take_codes(lite *x, const sft__fb_table *model, sft_error *err) {
     sft__fb_vector v;
     sft__fb_table t;
     bool flex;
@@ -194,24 +271,21 @@ static sft_status take_codes(lite *x, const sft__fb_table *model, bool *any, sft
         SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &t, err));
         SFT_TRY(take_code(x, &t, &flex, err));
         x->flex[i] = flex;
-        *any = *any || flex;
     }
     return SFT_OK;
 }
 
-static sft_status take_model(lite *x, sft_error *err) {
-    sft__fb_table model;
+static sft_status take_graphs(lite *x, const sft__fb_table *model, sft_error *err) {
     sft__fb_table graph;
     sft__fb_table t;
     sft__fb_vector graphs;
     sft__fb_vector v;
-    bool any = false;
 
-    SFT_TRY(sft__fb_root(&x->fb, &model, err));
-    SFT_TRY(take_codes(x, &model, &any, err));
-    SFT_TRY(sft__fb_vector_of(&x->fb, &model, SUBGRAPHS, 4, &graphs, err));
-    for (uint64_t i = 0; i < graphs.count && any; i++) {
+    SFT_TRY(sft__fb_vector_of(&x->fb, model, SUBGRAPHS, 4, &graphs, err));
+    for (uint64_t i = 0; i < graphs.count; i++) {
         SFT_TRY(sft__fb_item_table(&x->fb, &graphs, i, &graph, err));
+        SFT_TRY(touch(x, &graph, graph_lists, err));
+        SFT_TRY(touch_all(x, &graph, TENSORS, tensor_lists, err));
         SFT_TRY(sft__fb_vector_of(&x->fb, &graph, OPERATORS, 4, &v, err));
         for (uint64_t k = 0; k < v.count; k++) {
             SFT_TRY(sft__fb_item_table(&x->fb, &v, k, &t, err));
@@ -219,6 +293,65 @@ static sft_status take_model(lite *x, sft_error *err) {
         }
     }
     return SFT_OK;
+}
+
+static sft_status take_buffers(lite *x, const sft__fb_table *model, sft_error *err) {
+    sft__fb_vector v;
+    sft__fb_vector data;
+    sft__fb_table t;
+    uint64_t offset;
+    uint64_t size;
+
+    SFT_TRY(sft__fb_vector_of(&x->fb, model, BUFFERS, 4, &v, err));
+    for (uint64_t i = 0; i < v.count; i++) {
+        if (++x->g->nodes > SFT__CONTENT_NODES) {
+            return sft__fail_at(err, SFT_E_LIMIT, model->at, "too many buffers");
+        }
+        SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &t, err));
+        SFT_TRY(sft__fb_vector_of(&x->fb, &t, 0, 1, &data, err));
+        SFT_TRY(sft__fb_number(&x->fb, &t, 1, 8, 0, &offset, err));
+        SFT_TRY(sft__fb_number(&x->fb, &t, 2, 8, 0, &size, err));
+        reach_to(x, offset, size);
+    }
+    return SFT_OK;
+}
+
+/* Bytes behind the last thing that the model leads to, which are none of an archive's: its members
+ * are parts of their own (files that belong to the metadata). Buffers may lie behind it, too. */
+static sft_status take_rest(lite *x, sft_error *err) {
+    const uint64_t left = x->g->all.end - x->fb.reach;
+    const uint8_t *p;
+    bool zeros = true;
+
+    if (left <= SLACK) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__wire_bytes(x->g->in, x->fb.reach, left < REST ? (size_t)left : REST, &p, err));
+    if (left >= 4 && sft__load_le32(p) == 0x04034b50u) {
+        return SFT_OK;
+    }
+    for (size_t i = 0; i < left && i < REST; i++) {
+        zeros = zeros && p[i] == 0;
+    }
+    if (left > REST || !zeros) {
+        sft__graph_find(x->g, SFT_SCAN_UNKNOWN, "trailing", x->fb.reach, "",
+                        "bytes that belong to no part of the format, and are no padding");
+    }
+    return SFT_OK;
+}
+
+static sft_status take_model(lite *x, sft_error *err) {
+    static const list model_lists[] = {{3, 1}, {5, 4}, {0, 0}};
+    sft__fb_table model;
+
+    SFT_TRY(sft__fb_root(&x->fb, &model, err));
+    SFT_TRY(touch(x, &model, model_lists, err));
+    SFT_TRY(take_codes(x, &model, err));
+    SFT_TRY(take_graphs(x, &model, err));
+    SFT_TRY(take_buffers(x, &model, err));
+    SFT_TRY(touch_all(x, &model, METADATA, metadata_lists, err));
+    SFT_TRY(touch_all(x, &model, SIGNATURES, signature_lists, err));
+    return take_rest(x, err);
 }
 
 sft_status sft__graph_tflite(sft__graph *g, sft_error *err) {

@@ -15,6 +15,7 @@ void sft__fb_init(sft__fb *b, sft__import *job, const char *what, uint64_t begin
     b->begin = begin;
     b->end = end;
     b->tick = 0;
+    b->reach = begin;
     if (!sft__mul64(end - begin, BUDGET_TIMES, &b->budget) ||
         !sft__add64(b->budget, BUDGET_FLOOR, &b->budget)) {
         b->budget = UINT64_MAX;
@@ -57,6 +58,7 @@ static sft_status bytes_at(sft__fb *b, uint64_t at, size_t n, const uint8_t **by
     if (at < b->begin || at > b->end || n > b->end - at) {
         return sft__fb_bad(b, at, err, "an offset that leads out of the file");
     }
+    b->reach = at + n > b->reach ? at + n : b->reach;
     for (size_t i = 0; i < SFT__FB_WINDOWS; i++) {
         sft__fb_window *w = &b->windows[i];
         if (at >= w->at && at - w->at < w->len && w->len - (size_t)(at - w->at) >= n) {
@@ -117,6 +119,7 @@ static sft_status table_at(sft__fb *b, uint64_t at, sft__fb_table *t, sft_error 
     }
     t->at = at;
     t->size = (uint32_t)size;
+    b->reach = at + size > b->reach ? at + size : b->reach;
     for (uint32_t i = 0; i < SFT__FB_SLOTS && 4 + 2 * (uint64_t)i < length; i++) {
         uint64_t offset;
         SFT_TRY(number_at(b, vtable + 4 + 2 * (uint64_t)i, 2, &offset, err));
@@ -203,6 +206,8 @@ sft_status sft__fb_vector_of(sft__fb *b, const sft__fb_table *t, uint32_t slot, 
     if (v->count > (b->end - v->at) / width) {
         return sft__fb_bad(b, at, err, "a list of more items than the file has bytes for");
     }
+    const uint64_t stop = v->at + v->count * width;
+    b->reach = stop > b->reach ? stop : b->reach;
     return SFT_OK;
 }
 

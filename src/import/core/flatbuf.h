@@ -33,6 +33,7 @@ typedef struct sft__fb {
     uint64_t end;     /* ... and its end: no offset leads out */
     uint64_t budget;  /* bytes that the windows may still read */
     uint64_t tick;
+    uint64_t reach; /* where the farthest of what was read so far ends */
     sft__fb_window windows[SFT__FB_WINDOWS];
 } sft__fb;
 
