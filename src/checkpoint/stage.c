@@ -412,8 +412,8 @@ static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from
 
 /* The text that readers begin with, of a job of several files; NULL: none. */
 static const char *index_of(const sft_job *job) {
-    static const char *const ends[] = {".index.json", "layout.json"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const ends[] = {".index.json", "param_name_map.json", "layout.json"};
+    for (size_t k = 0; k < 3; k++) {
         const size_t end = strlen(ends[k]);
         for (size_t i = 0; i < job->text_count; i++) {
             const char *const name = job->texts[i].name;
