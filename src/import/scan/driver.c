@@ -17,6 +17,7 @@ enum {
     UNPACK_FLOOR = 160 << 20,
     RUNS_MOST = 256 << 20,
     MARKS_MOST = 128 << 20,
+    HEADS_MOST = 1 << 16,
     LOOK_FLOOR = 384 << 20,
     LOOK_MOST = 1536 << 20,
     MEMBERS_FLOOR = 65536,
@@ -126,6 +127,9 @@ static sft_status read_part(sft__scan *s, const sft__scan_part *part, sft__looke
         status = sft__scan_metadata(job, part, catalog, &why);
     }
     share(job, &sub);
+    if (status == SFT_OK) {
+        status = sft__scan_heads(s, part, catalog, &why);
+    }
     if (status == SFT_OK && (sub.format == SFT_IMPORT_HDF5 || sub.format == SFT_IMPORT_KERAS)) {
         sft__scan_part seen = *part;
         seen.format = sub.format;
@@ -476,6 +480,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
     s->keep_left = 2 * SFT__SCAN_KEEP;
     s->runs_left = RUNS_MOST;
     s->marks_left = MARKS_MOST;
+    s->heads_left = HEADS_MOST;
     s->look_left = LOOK_FLOOR + (size / 2 < LOOK_MOST ? size / 2 : LOOK_MOST);
     s->members_left = MEMBERS_FLOOR + size / MEMBER_BYTES;
     sft__scan_letters(s);

@@ -236,6 +236,44 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
     }
 }
 
+/* Where a tensor's bytes begin in the part, if they may be a program's own: of one byte each, in
+ * one place. */
+static bool begins_at(const sft_tensor *t, uint64_t *at) {
+    if (t->nbytes < LINE_HEAD || t->piece_count != 1 || t->pieces[0].source != 0 ||
+        t->pieces[0].strides != NULL || (t->dtype->id != SFT_U8 && t->dtype->id != SFT_I8)) {
+        return false;
+    }
+    *at = t->pieces[0].offset;
+    return true;
+}
+
+/* A pickle that is a tensor begins where the tensor does (TransformerEngine's _extra_state): looked
+ * at where the file is larger than what is looked through. */
+sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_catalog *catalog,
+                           sft_error *err) {
+    uint8_t head[MARK_HEAD];
+    runs r = {.s = s, .part = part, .bytes = head, .room = sizeof head};
+    uint64_t at;
+
+    for (size_t i = 0; i < sft_catalog_count(catalog) && part->size > s->marks_left; i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        if (s->tired || !begins_at(t, &at) || at >= part->size) {
+            continue;
+        }
+        if (s->heads_left == 0) {
+            sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "walk-limit",
+                           "more tensors of bytes than are looked at");
+            break;
+        }
+        s->heads_left--;
+        const uint64_t left = t->nbytes < part->size - at ? t->nbytes : part->size - at;
+        const size_t n = left < sizeof head ? (size_t)left : sizeof head;
+        SFT_TRY(sft_source_read(part->source, part->offset + at, head, n, err));
+        take_marks(&r, at, n);
+    }
+    return SFT_OK;
+}
+
 /* The runs of a window; *used: bytes that are done with. */
 static void take_window(runs *r, size_t len, bool last, size_t *used) {
     const uint8_t *end = r->bytes + len;

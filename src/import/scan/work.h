@@ -72,6 +72,7 @@ typedef struct sft__scan {
     size_t place_count;
     uint64_t runs_left;  /* bytes in which texts are looked for */
     uint64_t marks_left; /* the same for pickles */
+    uint64_t heads_left; /* tensors whose beginnings are looked at */
     uint64_t look_left;  /* bytes in which archives are looked for */
     uint64_t members_left; /* of containers; those that share bytes with others cost more */
     uint8_t letters[SFT__LETTERS][256];
@@ -137,6 +138,9 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
 void sft__scan_words(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
                      bool runs_too);
 
+/* runs.c: beginnings of tensors of bytes, in files larger than what is looked through for pickles. */
+sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_catalog *catalog,
+                           sft_error *err);
 /* decoded.c: tensors of HDF5 that are compressed, or lie in pieces: the catalog is taken over. */
 sft_status sft__scan_decoded(sft__scan *s, const sft__scan_part *part, sft_catalog *catalog,
                              sft_error *err);
