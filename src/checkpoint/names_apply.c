@@ -379,7 +379,8 @@ static sft_status take_metadata(applying *a) {
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         SFT_TRY(sft_catalog_metadata_at(a->in, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
-        if (changed && sft__is_crc_num(e.key, e.key_len)) {
+        if ((changed && sft__is_crc_num(e.key, e.key_len)) ||
+            ((changed || a->result.renamed != 0) && sft__describes_tensors(a->in, &e, true))) {
             continue;
         }
         if (format == NULL || e.key_len != 6 || memcmp(e.key, "format", 6) != 0) {

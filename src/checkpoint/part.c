@@ -80,7 +80,8 @@ static sft_status take_metadata(parting *p) {
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         SFT_TRY(sft_catalog_metadata_at(p->whole, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
-        if (!sft__speaks_of_one_file(e.key, e.key_len)) {
+        if (!sft__speaks_of_one_file(e.key, e.key_len) &&
+            !sft__describes_tensors(p->whole, &e, false)) {
             SFT_TRY(sft_builder_add_metadata(p->assembly.builder, file, &e, p->err));
         }
     }

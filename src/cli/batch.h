@@ -32,6 +32,7 @@ typedef struct cli_batch {
     bool carries;   /* tensors stay whole: so do the digests that the source records of them */
     sft_metadata_entry *carried; /* owned, with their values: two for each file */
     bool published; /* by this run */
+    bool told_metadata; /* that some are left out */
 } cli_batch;
 
 /* False: reported. */

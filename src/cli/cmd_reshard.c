@@ -4,6 +4,7 @@
  * Read batch.h first.
  */
 #include "batch.h"
+#include "names.h"
 #include "old_ranks.h"
 #include "team.h"
 #include <stdio.h>
@@ -28,7 +29,7 @@ static bool open_target(cli *c, const char *option, sft_layout_set **set) {
     return true;
 }
 
-static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_set *set,
+static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set,
                      uint64_t rank, sft_catalog **part) {
     sft_open_options open;
     sft_error err;
@@ -38,6 +39,10 @@ static bool cut_rank(const cli_batch *b, const sft_catalog *whole, sft_layout_se
                                 &err) != SFT_OK) {
         cli_fail_plainly(b->c, b->source, &err);
         return false;
+    }
+    if (!b->told_metadata && sft_catalog_count(*part) > 0) {
+        b->told_metadata = true;
+        cli_names_tell(b->c, b->source, whole, *part, "it says something of tensors that are cut");
     }
     return true;
 }

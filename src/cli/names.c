@@ -5,6 +5,7 @@
 #include "names.h"
 #include "sys.h"
 #include "url.h"
+#include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,8 @@ static bool read_config(cli *c, const char *operand, char **text, size_t *size) 
         }
         return *text != NULL;
     }
-    if (!cli_is_url(operand) && strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+    if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
+        cli_sys_kind(operand) == CLI_KIND_FOLDER) {
         const size_t len = strlen(operand);
         char *path = cli_alloc(len + 16, 1);
         (void)snprintf(path, len + 16, "%s/config.json", operand);
@@ -76,8 +78,33 @@ static bool read_config(cli *c, const char *operand, char **text, size_t *size) 
     return true;
 }
 
-static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names, const char *operand,
-                  sft_catalog **catalog) {
+void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
+                    const sft_catalog *after, const char *why) {
+    static const char *const others[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
+                                         "DCP_VERSION"};
+    const size_t count =
+        sft_catalog_file_count(before) > 0 ? sft_catalog_metadata_count(before, 0) : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        sft_metadata_entry e;
+        char key[128];
+        bool told;
+        (void)sft_catalog_metadata_at(before, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
+        told = sft_digest_is_key(e.key, e.key_len) || sft_catalog_file_count(after) == 0 ||
+               sft_catalog_metadata_find(after, 0, e.key, e.key_len, NULL) != NULL;
+        for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+            told = told ||
+                   (strlen(others[k]) == e.key_len && memcmp(others[k], e.key, e.key_len) == 0);
+        }
+        if (!told) {
+            (void)sft_escape(key, sizeof key, e.key, e.key_len);
+            cli_warn(c, operand, "metadata \"%s\" is left out: %s", key, why);
+        }
+    }
+}
+
+static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
+                  const char *operand, sft_catalog **catalog) {
     sft_catalog *renamed;
     sft_names_options o;
     sft_error err;
@@ -95,6 +122,8 @@ static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
         cli_fail_plainly(c, operand, &err);
         return false;
     }
+    cli_names_tell(c, operand, *catalog, renamed,
+                   "it says something of tensors by their old names");
     c->unnamed = *catalog;
     *catalog = renamed;
     return true;

@@ -108,6 +108,26 @@ def digests(base):
     check("a flipped bit", r.returncode == 1 and "rank_6" in r.stderr and "crc_num" in r.stderr, r.stdout + r.stderr)
 
 
+def of_names(base):
+    """What metadata say of tensors by their names, or of parts of them, goes where it is still so; else it is named."""
+    whole_file = os.path.join(base, "whole.safetensors")
+    part = json.dumps({"schema": 1, "aliases": {"v": {"of": "a", "dtype": "U8", "shape": [2], "offset": 0}}})
+    save(whole_file, {"a": whole([4]), "b": whole([2])}, {"sft.aliases": part, "sft.tree": "{}", "gguf.tensors": "{}", "tied": "a", "author": "me"})
+    target, rules, out = (os.path.join(base, n) for n in ("target.json", "rules.json", "out.safetensors"))
+    put(target, {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}}, "tensors": [{"name": "a", "cuts": ["x"]}]})
+    put(rules, {"format": "safetensors.names/1", "otherwise": "keep", "rules": [{"from": "a", "to": "z"}]})
+    ranks = os.path.join(base, "cut")
+    for what, args, result, kept in (
+            ("slice", ("slice", whole_file, "--layout", target, "-k", "1", "-o", out), out, {"tied", "author"}),
+            ("reshard", ("reshard", whole_file, "--target-layout", target, "-o", ranks), os.path.join(ranks, "rank_1", "model.safetensors"),
+             {"tied", "author"}),
+            ("join --names", ("join", "-f", whole_file, "--names", rules, "-o", out), out, {"author"})):
+        r = run(*args)
+        left = {"sft.aliases", "sft.tree", "gguf.tensors", "tied"} - kept
+        check("%s: metadata" % what, r.returncode == 0 and set(metadata_of(result)) == kept, "%s %s" % (metadata_of(result), r.stderr))
+        check("%s: said" % what, all('metadata "%s" is left out' % k in r.stderr for k in left), r.stderr)
+
+
 def unified(base):
     """The layout that lies beside the ranks says what is no parameter."""
     truth, ranks, strategies = job()
@@ -234,7 +254,7 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, unified, fewer) + ((peer,) if a.mindspore else ()):
+    for group in (crc, digests, of_names, unified, fewer) + ((peer,) if a.mindspore else ()):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")
         group(os.path.join(base, "x"))
         shutil.rmtree(base)

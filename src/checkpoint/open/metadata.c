@@ -17,6 +17,25 @@ bool sft__speaks_of_one_file(const char *key, size_t len) {
     return false;
 }
 
+bool sft__describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e, bool whole) {
+    static const char *const keys[] = {"sft.aliases", "sft.tree", "gguf.tensors", "tensor_names"};
+    static const char *const starts[] = {"onnx:", "flax:", "tflite:", "torchao:"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strlen(keys[i]) == e->key_len && memcmp(keys[i], e->key, e->key_len) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; whole && i < sizeof starts / sizeof starts[0]; i++) {
+        const size_t n = strlen(starts[i]);
+        if (e->key_len > n && memcmp(e->key, starts[i], n) == 0) {
+            return true;
+        }
+    }
+    return whole && sft_catalog_find(catalog, e->key, e->key_len) != NULL &&
+           sft_catalog_find(catalog, e->value, e->value_len) != NULL;
+}
+
 bool sft__is_crc_num(const char *key, size_t len) {
     return len == 7 && memcmp(key, "crc_num", 7) == 0;
 }
