@@ -64,14 +64,16 @@ bool sft__content_runs(const char *name, const char **sentence);
 bool sft__content_is_prose(const char *name);
 
 /* The verdict for a value of a configuration that a loader may import and call; the keys decide,
- * and the value's form. key: "" if it is not known. in_list: the value is one of several. targets.c
- */
+ * and the value's form. key: "" if it is not known. by_key: of the rules for any key none counts.
+ * targets.c */
 uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
                              bool by_key, const char **sentence);
 /* Keys whose value is such, whatever form it has; ends with NULL. */
 extern const char *const sft__content_targets[];
 /* A template that reaches into the interpreter, whichever program renders it. */
 bool sft__content_breaks_out(const char *text, size_t len);
+/* Are keys of this kind among the letters? */
+bool sft__content_has_target(const char *text, size_t len);
 /* Does a key ask for code beside the model (trust_remote_code), and the value not deny it? */
 bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len);
 
@@ -88,6 +90,7 @@ bool sft__content_is_text(const uint8_t *data, size_t len);
 bool sft__content_text(const sft__content *c);
 /* YAML without tags of others, and without keys by which loaders import something. */
 bool sft__content_yaml(const sft__content *c);
+bool sft__content_toml(const sft__content *c);
 /* SVG that only draws. */
 bool sft__content_svg(const sft__content *c);
 /* JSON: valid to its end, with nothing in it that names code. *is: it looks like JSON. */

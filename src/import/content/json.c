@@ -292,6 +292,9 @@ static void any_text(walking *w, const sft__json_str *s) {
     } else {
         text = s->raw;
     }
+    if (len > 12 && (*text == '{' || *text == '[') && sft__content_has_target(text, len)) {
+        find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a text, with what a loader imports");
+    }
     if (len > 7 && memcmp(text, "json://", 7) == 0) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a key, as jsonpickle reads it");
     }

@@ -272,3 +272,15 @@ bool sft__content_breaks_out(const char *text, size_t len) {
     }
     return false;
 }
+
+bool sft__content_has_target(const char *text, size_t len) {
+    static const char *const words[] = {"\"_target_\"", "\"class_path\"", "\"_component_\"",
+                                        "\"auto_map\"", "\"py/"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (has(text, len, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}

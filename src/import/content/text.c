@@ -547,6 +547,9 @@ bool sft__content_text(const sft__content *c) {
     if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
         return sft__content_yaml(c);
     }
+    if (sft__content_ends(c->name, ".toml")) {
+        return sft__content_toml(c);
+    }
     if (strcmp(sft__content_base(c->name), "checkpoint") == 0) {
         return tf_state(c);
     }

@@ -108,7 +108,7 @@ static const char *value_of(const char *p, const char *end) {
     while (q < end && (is_blank(*q) || *q == '"' || *q == '\'')) {
         q++;
     }
-    if (q == end || *q != ':') {
+    if (q == end || (*q != ':' && *q != '=')) {
         return NULL;
     }
     for (q++; q < end && (*q == ' ' || *q == '\t' || *q == '"' || *q == '\''); q++) {
@@ -187,7 +187,7 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
 
 /* ---------------------------------------------------------------- keys and their values */
 
-enum { KEY_MOST = 64, VALUE_MOST = 200 };
+enum { KEY_MOST = 64, VALUE_MOST = 200, LINE_MOST = 1024 };
 
 /* A key, before the colon at p: the word there, without quotes. */
 static size_t key_before(const char *text, const char *p, const char **key) {
@@ -199,7 +199,7 @@ static size_t key_before(const char *text, const char *p, const char **key) {
     }
     const char *at = stop;
     while (at > text && stop - at < KEY_MOST && !is_blank(at[-1]) &&
-           memchr("\"':{},[]", at[-1], 8) == NULL) {
+           memchr("\"':={},[]", at[-1], 9) == NULL) {
         at--;
     }
     *key = at;
@@ -261,28 +261,61 @@ static bool check_pair(const sft__content *c, const char *key, size_t key_len, c
     return true;
 }
 
+/* Behind the line at p: what follows "- " on the next one, or NULL. */
+static const char *next_item(const char *p, const char *end) {
+    end = (size_t)(end - p) < LINE_MOST ? end : p + LINE_MOST;
+    p = memchr(p, '\n', (size_t)(end - p));
+    while (p != NULL && p < end && is_blank(*p)) {
+        p++;
+    }
+    if (p == NULL || end - p < 2 || *p != '-' || !is_blank(p[1])) {
+        return NULL;
+    }
+    const char *line = memchr(p, '\n', (size_t)(end - p));
+    if (memchr(p, ':', line != NULL ? (size_t)(line - p) : (size_t)(end - p)) != NULL) {
+        return NULL; /* has keys of its own: each item is gone through once */
+    }
+    return skip_to_value(p + 1, end);
+}
+
+/* The values of one key: one, or those of a list. */
+static bool check_values(const sft__content *c, const char *key, size_t key_len, const char *value,
+                         const char *end, const char *base) {
+    bool good = true;
+
+    while (value != NULL && !sft__content_is_tired(c)) {
+        bool dots;
+        const size_t n = plain_len(value, end, &dots);
+        if (n != 0 && (dots || *key == 't')) {
+            good =
+                check_pair(c, key, key_len, value, n, base != NULL ? (size_t)(value - base) : 0) &&
+                good;
+        }
+        value = next_item(value + n, end);
+    }
+    return good;
+}
+
 /* Every "key: value", however quoted; values of the keys of find_keys() were looked at. */
-static bool find_pairs(const sft__content *c, const char *text, size_t len, size_t base) {
+static bool find_pairs(const sft__content *c, const char *text, size_t len, char sign,
+                       bool in_place) {
     const char *end = text + len;
     bool good = true;
 
     for (const char *p = text;
-         !sft__content_is_tired(c) && (p = memchr(p, ':', (size_t)(end - p))) != NULL; p++) {
+         !sft__content_is_tired(c) && (p = memchr(p, sign, (size_t)(end - p))) != NULL; p++) {
         const char *key;
         const size_t key_len = key_before(text, p, &key);
         const char *value = key_len != 0 ? skip_to_value(p + 1, end) : NULL;
-        bool dots = false;
-        const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
         if (key_len > 3 && starts(key, key_len, "py/")) {
+            bool dots;
+            const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
             sft__content_find(c, n != 0 ? sft__content_dotted(value, n) : SFT_SCAN_UNKNOWN,
-                              "config-target", base != SIZE_MAX ? base + (size_t)(key - text) : 0,
-                              key, key_len, "an object that jsonpickle would make");
+                              "config-target", in_place ? (size_t)(key - text) : 0, key, key_len,
+                              "an object that jsonpickle would make");
             good = false;
-        } else if (n != 0 && (dots || *key == 't') &&
-                   !is_one_of(key, key_len, sft__content_targets)) {
-            good = check_pair(c, key, key_len, value, n,
-                              base != SIZE_MAX ? base + (size_t)(value - text) : 0) &&
-                   good;
+        } else if (value != NULL && !is_one_of(key, key_len, sft__content_targets)) {
+            good = check_values(c, key, key_len, value, end, in_place ? text : NULL) && good;
         }
     }
     return good;
@@ -360,7 +393,7 @@ static bool escaped_keys(const sft__content *c) {
     }
     const size_t n = unescape(out, text, text + c->len, &any);
     bool good = find_keys(c, out, n, SIZE_MAX);
-    good = find_pairs(c, out, n, SIZE_MAX) && good;
+    good = find_pairs(c, out, n, ':', false) && good;
     sft__scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
     sft__free(c->job->allocator, out, c->len);
     return good;
@@ -411,15 +444,32 @@ static bool templates(const sft__content *c) {
     return false;
 }
 
-bool sft__content_yaml(const sft__content *c) {
+static bool is_too_long(const sft__content *c) {
     if (c->len > SFT__CONTENT_YAML) {
         sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
-                          "more YAML than is looked through");
+                          "more YAML or TOML than is looked through");
+    }
+    return c->len > SFT__CONTENT_YAML;
+}
+
+bool sft__content_yaml(const sft__content *c) {
+    if (is_too_long(c)) {
         return false;
     }
     const bool plain = tags(c);
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
-    const bool aimed = find_pairs(c, (const char *)c->data, c->len, 0);
+    const bool aimed = find_pairs(c, (const char *)c->data, c->len, ':', true);
     const bool quiet = templates(c);
     return escaped_keys(c) && plain && named && aimed && quiet;
+}
+
+/* TOML has no tags; a text between quotes may have escapes, of which no name of code has need. */
+bool sft__content_toml(const sft__content *c) {
+    const char *text = (const char *)c->data;
+
+    if (is_too_long(c)) {
+        return false;
+    }
+    const bool named = find_keys(c, text, c->len, 0);
+    return find_pairs(c, text, c->len, '=', true) && named;
 }
