@@ -380,7 +380,7 @@ def graph_cases():
     saver = function("__inference__traced_save_1", node("SaveV2", "SaveV2"), node("m", "MergeV2Checkpoints"))
     case("saved_model.pb", saved_model(plain), H, None, True)
     case("saved_model.pb", saved_model(graph(node("a", "NoOp"), functions=saver)), H)
-    for op in ("WriteFile", "ReadFile", "MatchingFiles", "PyFunc", "EagerPyFunc", "PyFuncStateless", "RpcCall",
+    for op in ("WriteFile", "ReadFile", "ImmutableConst", "MatchingFiles", "PyFunc", "EagerPyFunc", "PyFuncStateless", "RpcCall",
                "TFRecordDataset", "DebugIdentityV3", "LoadLibrary"):
         case("saved_model.pb", saved_model(graph(node("x", op))), D, "tf-operator")
         case("saved_model.pb", saved_model(graph(node("a", "NoOp"), functions=function("f", node("x", op)))), D, "tf-operator")

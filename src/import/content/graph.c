@@ -75,6 +75,7 @@ static bool in_list(const char *text, const char *const *words) {
 
 static const char *const acting[] = {"ReadFile",
                                      "WriteFile",
+                                     "ImmutableConst", /* maps a file */
                                      "MatchingFiles",
                                      "MatchingFilesDataset",
                                      "PyFunc",
