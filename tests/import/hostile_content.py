@@ -234,6 +234,13 @@ def json_cases():
     case("component.yaml", "model:\n  _component_: torchtune.evil\n", U, "config-target")
     case("targets.json", js({"target": "cpu", "targets": ["q_proj"], "target_modules": "model.layers", "x": {"target": "test.json"}}), H)
     case("program.json", js({"nodes": [{"target": "torch.ops.aten.linear.default"}]}), H)
+    for op, verdict in (("aten._assert_tensor_metadata.default", H), ("aten.from_file.default", U), ("evil.op.default", U),
+                        ("higher_order.call_torchbind", U)):
+        case("program.json", js({"nodes": [{"target": "torch.ops." + op}]}), verdict)
+    for text, verdict in (("Symbol('s77', positive=True, integer=True)", H), ("Max(2, s0 - 1)", H), ("64", H),
+                          ("Add(FloorDiv(Symbol('s77', positive=True, integer=True), Integer(2)), Integer(4))", H),
+                          ("__import__('os').system('id')", D), ("open(1)", U), ("s0.func", U), ("Symbol('a').x", U)):
+        case("program.json", js({"range": {"expr_str": text}}), verdict)  # sympy evaluates it
     case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: test.csv\nurl: example.com\nv: 1.2.3\n", H)
     target_cases()
     wrapper = {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "x", "module": "gAQu"},

@@ -380,6 +380,13 @@ static void on_text(walking *w, const sft__json_str *s) {
         above->code = true;
     }
     check_target(w, l, above, s);
+    if (l->object && is(&l->key, "expr_str")) {
+        const uint32_t verdict =
+            s->escaped ? SFT_SCAN_UNKNOWN : sft__content_expression(s->raw, s->len);
+        if (verdict != SFT_SCAN_HARMLESS) {
+            find(w, verdict, "config-target", s, "an expression that is evaluated, of more than sizes");
+        }
+    }
     if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
         l->jinja = true;
     } else if (l->object && is(&l->key, "template")) {

@@ -105,6 +105,19 @@ static bool starts(const char *p, size_t len, const char *with) {
     return len >= n && memcmp(p, with, n) == 0;
 }
 
+static bool has(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    const char *end = text + len;
+
+    for (const char *p = text; (size_t)(end - p) >= n; p++) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p != NULL;
+        }
+    }
+    return false;
+}
+
 /* Is each part but the last a plain name of a module, that leads nowhere else? */
 static bool is_straight(const char *p, size_t last) {
     for (size_t i = 0; i < last;) {
@@ -170,8 +183,29 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
     return (parts == 2 && starts(p, len, "math.")) ||
            (parts == 2 && (starts(p, len, "_operator.") || starts(p, len, "operator.")) &&
             is_one_of(p + last, len - last, counts)) ||
-           (parts == 2 && (starts(p, len, "torch.sym_") || starts(p, len, "torch._sym_"))) ||
-           (parts >= 4 && starts(p, len, "torch.ops.") && p[10] != '_');
+           (parts == 2 && (starts(p, len, "torch.sym_") || starts(p, len, "torch._sym_")));
+}
+
+/* torch.ops.LIBRARY.OPERATOR.OVERLOAD of the libraries that PyTorch has itself, as exported
+ * programs name what they compute with. What opens a file, and what calls an object's own code, is
+ * none. */
+static bool is_operator(const char *p, size_t len, unsigned parts) {
+    static const char *const libraries[] = {
+        "torch.ops.aten.",         "torch.ops.prims.",           "torch.ops.prim.",
+        "torch.ops.quantized.",    "torch.ops._quantized.",      "torch.ops.quantized_decomposed.",
+        "torch.ops.torchvision.",  "torch.ops.torchaudio.",      "torch.ops.torchao.",
+        "torch.ops.higher_order.", "torch.ops.onednn.",          "torch.ops.mkldnn.",
+        "torch.ops.inductor.",     "torch.ops._c10d_functional."};
+
+    if (parts < 4 || has(p, len, "from_file") || has(p, len, "torchbind") || has(p, len, "__")) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
+        if (starts(p, len, libraries[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Of all readings of the dots the worst, except that PyTorch's modules are its own: there only what
@@ -225,7 +259,7 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
         return SFT_SCAN_HARMLESS;
     }
     if (dotted && ((!always && is_one_of(value + last, len - last, files)) ||
-                   is_known(value, len, parts, last))) {
+                   is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }
     const uint32_t verdict =
@@ -243,19 +277,6 @@ bool sft__content_trusts(const char *key, size_t key_len, const char *value, siz
 
     return key_len == sizeof name - 1 && memcmp(key, name, key_len) == 0 &&
            !is_nothing(value, len) && !is_one_of(value, len, no);
-}
-
-static bool has(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    const char *end = text + len;
-
-    for (const char *p = text; (size_t)(end - p) >= n; p++) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p != NULL;
-        }
-    }
-    return false;
 }
 
 bool sft__content_breaks_out(const char *text, size_t len) {
@@ -283,4 +304,89 @@ bool sft__content_has_target(const char *text, size_t len) {
         }
     }
     return false;
+}
+
+/* ---------------------------------------------------------------- expressions */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* s0, u12, zuf3: a letter or a few, and a number. */
+static bool is_symbol(const char *name, size_t len) {
+    size_t n = 0;
+
+    while (n < len && n < 4 && name[n] >= 'a' && name[n] <= 'z') {
+        n++;
+    }
+    for (size_t i = n; i < len; i++) {
+        if (!is_digit(name[i])) {
+            return false;
+        }
+    }
+    return n > 0 && n < len;
+}
+
+static bool is_function(const char *name, size_t len) {
+    static const char *const names[] = {"FloorDiv",     "ModularIndexing",
+                                        "Where",        "PythonMod",
+                                        "Mod",          "CleanDiv",
+                                        "CeilToInt",    "FloorToInt",
+                                        "CeilDiv",      "LShift",
+                                        "RShift",       "PowByNatural",
+                                        "FloatPow",     "FloatTrueDiv",
+                                        "IntTrueDiv",   "TruncToFloat",
+                                        "TruncToInt",   "RoundToInt",
+                                        "RoundDecimal", "ToFloat",
+                                        "Identity",     "Min",
+                                        "Max",          "Eq",
+                                        "Ne",           "Lt",
+                                        "Le",           "Gt",
+                                        "Ge",           "And",
+                                        "Or",           "Not",
+                                        "Pow",          "Add",
+                                        "Mul",          "Integer",
+                                        "Float",        "Rational",
+                                        "oo",           "int_oo",
+                                        "True",         "False",
+                                        "floor",        "ceiling",
+                                        "Abs",          "sqrt",
+                                        "Symbol",       "positive",
+                                        "nonnegative",  "negative",
+                                        "integer",      "real",
+                                        "finite",       "nonzero",
+                                        "zero",         "even",
+                                        "odd",          "And",
+                                        "Piecewise",    "true",
+                                        "false",        "IsNonOverlappingAndDenseIndicator"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
+            return true;
+        }
+    }
+    return len > 15 && memcmp(name, "OpaqueUnaryFn_", 14) == 0;
+}
+
+uint32_t sft__content_expression(const char *text, size_t len) {
+    static const char signs[] = " +-*/%(),.<>=!&|~'";
+    bool known = true;
+
+    if (has(text, len, "__")) {
+        return SFT_SCAN_DANGEROUS;
+    }
+    for (size_t i = 0; i < len;) {
+        size_t n = 0;
+        while (i + n < len && (is_letter(text[i + n]) || is_digit(text[i + n]))) {
+            n++;
+        }
+        if (n == 0) {
+            known = known && text[i] != '\0' && strchr(signs, text[i]) != NULL;
+            n = 1;
+        } else if (!is_digit(text[i])) {
+            known = known && (is_symbol(text + i, n) || is_function(text + i, n));
+        }
+        i += n;
+    }
+    return known ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
 }
