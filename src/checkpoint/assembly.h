@@ -88,9 +88,9 @@ sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, 
                               sft_error *err);
 /* crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION. */
 bool sft__speaks_of_one_file(const char *key, size_t len);
-/* Says something of tensors of the catalog by their names, or of parts of them: sft.aliases, sft.tree, gguf.tensors,
- * tensor_names, onnx:NAME and its like; whole: alias: NAME too. Wrong where tensors are cut (without `whole`), or
- * called otherwise. */
+/* Says something of tensors of the catalog by their names, or of parts of them: sft.aliases, sft.tree,
+ * gguf.tensors, tensor_names, onnx:NAME and its like; whole: alias: NAME too. Wrong where tensors are
+ * cut (without `whole`), or called otherwise. */
 bool sft__describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e, bool whole);
 /* crc_num alone: of all names and bytes of a file. */
 bool sft__is_crc_num(const char *key, size_t len);

@@ -74,8 +74,9 @@ extern const char *const sft__content_targets[];
 bool sft__content_breaks_out(const char *text, size_t len);
 /* Are keys of this kind among the letters? */
 bool sft__content_has_target(const char *text, size_t len);
-/* An expression of sizes, as exported programs keep them and sympy evaluates them: numbers, symbols, operators and
- * functions that are known; else unknown or dangerous. (torch/utils/_sympy/functions.py, 2.13) */
+/* An expression of sizes, as exported programs keep them and sympy evaluates them: numbers, symbols,
+ * operators and functions that are known; else unknown or dangerous.
+ * (torch/utils/_sympy/functions.py, 2.13) */
 uint32_t sft__content_expression(const char *text, size_t len);
 /* Does a key ask for code beside the model (trust_remote_code), and the value not deny it? */
 bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len);
