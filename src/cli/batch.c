@@ -57,6 +57,10 @@ void cli_batch_reset(cli_batch *b) {
         free((void *)(uintptr_t)b->carried[i].value);
     }
     free(b->carried);
+    for (size_t i = 0; b->aliases != NULL && i < b->count; i++) {
+        free(b->aliases[i]);
+    }
+    free(b->aliases);
     free(b->files);
     free(b->texts);
     free(b->owned_folder);
@@ -473,6 +477,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {
         return;
     }
+    cli_batch_aliases(b);
     if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/batch_carry.c - digests that the source of a batch records, inside its files or beside them, go with
- * tensors that stay whole, into the metadata of the files that get them. Read batch.h first.
+ * cli/batch_carry.c - digests that the source of a batch records, inside its files or beside them,
+ * go with tensors that stay whole, into the metadata of the files that get them. Read batch.h
+ * first.
  */
 #include "batch.h"
 #include "verify.h"
@@ -44,6 +45,85 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
     }
 }
 
+/* ---------------------------------------------------------------- other names */
+
+/* Does the file get the tensor, whole or a part of it? */
+static bool gets(const sft_job_file *f, const sft_tensor *t) {
+    const sft_tensor *own = sft_catalog_find(f->catalog, t->name, t->name_len);
+
+    if (own == NULL || f->tensors == NULL) {
+        return own != NULL;
+    }
+    const size_t at = sft_catalog_index_of(f->catalog, own);
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        if (f->tensors[i] == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is the name in a file's metadata already, by itself or in sft.aliases? */
+static bool is_recorded(const sft_catalog *catalog, const char *name, size_t len) {
+    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
+        if (sft_catalog_metadata_find(catalog, f, name, len, NULL) != NULL ||
+            sft_catalog_metadata_find(catalog, f, "sft.aliases", 11, NULL) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool shows_all(const sft_tensor *of, const sft_tensor *t) {
+    return t != NULL && t->dtype->id == of->dtype->id && t->rank == of->rank &&
+           memcmp(t->shape, of->shape, of->rank * sizeof *of->shape) == 0 &&
+           t->pieces[0].strides == of->pieces[0].strides;
+}
+
+static void add_alias(cli_batch *b, size_t file, const sft_metadata_entry *e) {
+    sft_job_file *f = &b->files[file];
+    sft_metadata_entry *more = cli_alloc(f->metadata_count + 1, sizeof *more);
+
+    for (size_t i = 0; i < f->metadata_count; i++) {
+        more[i] = f->metadata[i];
+    }
+    more[f->metadata_count++] = *e;
+    f->metadata = more;
+    free(b->aliases[file]);
+    b->aliases[file] = more;
+}
+
+/* Of files of other formats, whose other names stand in no metadata. */
+void cli_batch_aliases(cli_batch *b) {
+    const size_t count = b->named != NULL ? sft_catalog_alias_count(b->named) : 0;
+    size_t parts = 0;
+
+    b->aliases = cli_alloc(b->count + 1, sizeof *b->aliases);
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        size_t of;
+        const char *name = sft_catalog_alias_at(b->named, i, &len, &of);
+        const sft_tensor *t = sft_catalog_at(b->named, of);
+        const sft_metadata_entry e = {name, len, t->name, t->name_len};
+        if (is_recorded(b->named, name, len)) {
+            continue;
+        }
+        const bool whole = shows_all(t, sft_catalog_find(b->named, name, len));
+        parts += !whole;
+        for (size_t k = 0; whole && k < b->count; k++) {
+            if (gets(&b->files[k], t)) {
+                add_alias(b, k, &e);
+            }
+        }
+    }
+    if (parts > 0) {
+        char number[32];
+        cli_warn(b->c, b->source,
+                 "%s other name%s of parts of tensors %s left out: convert keeps them",
+                 cli_grouped(number, parts), parts == 1 ? "" : "s", parts == 1 ? "is" : "are");
+    }
+}
+
 /* Files of ranks record digests, of parts of tensors. */
 static bool of_ranks(const cli_batch *b) {
     char **paths;
@@ -82,9 +162,10 @@ bool cli_batch_carry(cli_batch *b) {
         lost |= one;
     }
     if (lost != 0 || of_ranks(b)) {
-        cli_warn(b->c, b->source,
-                 "recorded digests do not fit what is written and are left out; --record records new "
-                 "ones");
+        cli_warn(
+            b->c, b->source,
+            "recorded digests do not fit what is written and are left out; --record records new "
+            "ones");
     }
     return true;
 }

@@ -255,6 +255,7 @@ static void run(cli *c) {
         return;
     }
     if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
+        b.named = catalog;
         if (unified) {
             unify(&b, catalog, checkpoint != NULL ? b.api->checkpoint_layouts(checkpoint) : NULL);
         } else {

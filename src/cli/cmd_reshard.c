@@ -114,6 +114,7 @@ static bool add_layout(cli_batch *b, const sft_layout_set *set) {
 }
 
 static void write_ranks(cli_batch *b, const sft_catalog *whole, bool opens) {
+    b->named = whole;
     cli_batch_run(b, "resharding");
     if (b->published && opens && cli_team_first(b->c)) {
         cli_read_again(b, whole);
@@ -240,6 +241,7 @@ static void run_slice(cli *c) {
         } else if (cli_batch_fits(&b, "layout", set, whole) &&
                    cut_rank(&b, whole, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
+            b.named = whole;
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);
         }

@@ -92,6 +92,7 @@ static void run(cli *c) {
     const uint64_t total = cut(catalog, most, &s);
     name_shards(&b, catalog, &s, total);
     b.carries = true;
+    b.named = catalog;
     cli_batch_run(&b, "splitting");
     if (c->status == 0) {
         cli_siblings_tell(c, c->operands[0], b.target, catalog);

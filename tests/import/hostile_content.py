@@ -360,6 +360,8 @@ HOSTILE = [
     (U, "{% set t = ('gi_', 'frame') | sum(start='') %}{{ x[t] }}"),
     (D, "{%- raw -%}{{ a }}{%- endraw -%}{{ a.__class__ }}"),
     (D, "{{ a }}" * 2000 + "{{ a.__class__ }}"),
+    (U, "{{ messages[bos_token][eos_token] }}"),  # which the same directory says
+    (U, "{{ x[additional_special_tokens[0]] }}"),
 ]
 
 

@@ -181,6 +181,33 @@ def collected(tmp):
         CHECKS["metadata of several files"] += 3
 
 
+def other_names(tmp):
+    """Names of tied tensors of a PyTorch file go through split, join, slice and reshard; parts are told. And `format` of two inputs."""
+    x = torch.arange(16.0).reshape(4, 4)
+    source, layout = os.path.join(tmp, "tied.pt"), os.path.join(tmp, "tied.json")
+    torch.save({"lm_head": x, "embed": x, "c": x + 1, "v": x[0:1]}, source)
+    with open(layout, "w") as f:
+        json.dump({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "embed", "cuts": ["tp", None]}]}, f)
+    one, two, ranks = (os.path.join(tmp, n) for n in ("tied.safetensors", "again.safetensors", "tied.ranks"))
+    for args in (["split", source, "-o", os.path.join(tmp, "tied.split"), "--max-shard-size", "64"], ["join", source, "-o", one],
+                 ["join", "--unified", source, "-o", os.path.join(tmp, "tied.unified")],
+                 ["reshard", source, "--target-layout", layout, "-o", ranks], ["join", ranks, "-o", two],
+                 ["slice", source, "--layout", layout, "-k", "1", "-o", os.path.join(tmp, "tied.slice.safetensors")]):
+        run(*args)
+        out = args[args.index("-o") + 1]
+        listed = run("ls", "--aliases", "--json", out).stdout if out != ranks else ""
+        assert out == ranks or [(a["name"], a["of"]) for a in json.loads(listed)["aliases"]] == [("lm_head", "embed")], (args, listed)
+        CHECKS["other names"] += 1
+    with safe_open(one, "pt") as f:
+        assert f.metadata()["lm_head"] == "embed", f.metadata()
+    plain = os.path.join(tmp, "plain.safetensors")
+    save_file({"p": X}, plain, {"format": "pt"})
+    for inputs in ([source, plain], [plain, source]):
+        run("convert", *inputs, "-o", os.path.join(tmp, "both.safetensors"), "-f")
+        with safe_open(os.path.join(tmp, "both.safetensors"), "pt") as f:
+            assert f.metadata()["format"] == "pt" and "p" in f.keys() and "c" in f.keys()
+
+
 def compared(tmp):
     """diff asks both models for every name, other names too."""
     x = torch.arange(12.0)
@@ -251,7 +278,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, chosen, trees, collected, compared, outputs:
+    for check in behind, chosen, trees, collected, other_names, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

@@ -76,6 +76,12 @@ static void learn(sft__jinja_values *k, const sft__jinja_token *t, unsigned kind
     w->kinds |= kinds;
 }
 
+/* bos_token, additional_special_tokens: texts that the file or directory of the template has, too. */
+static bool is_special_token(const sft__jinja_token *t) {
+    return (t->len > 6 && memcmp(t->p + t->len - 6, "_token", 6) == 0) ||
+           (t->len > 7 && memcmp(t->p + t->len - 7, "_tokens", 7) == 0);
+}
+
 /* Of the name at i, as far as the template gives it a value; of a macro its text or name. */
 static unsigned kinds_of(sft__jinja_values *k, size_t i) {
     static const char *const given[] = {"caller", "varargs", "kwargs", NULL};
@@ -85,7 +91,8 @@ static unsigned kinds_of(sft__jinja_values *k, size_t i) {
         return 0;
     }
     if (k->all_made || sft__jinja_listed(t->p, t->len, given) ||
-        (!sft__jinja_attribute(k, i) && sft__jinja_macro_of(k, t) != NULL)) {
+        (!sft__jinja_attribute(k, i) &&
+         (sft__jinja_macro_of(k, t) != NULL || is_special_token(t)))) {
         return K_MADE;
     }
     const sft__jinja_word *w = value_of(k, t);

@@ -330,7 +330,8 @@ sft_status sft__convert_metadata(sft__conversion *c, sft_writer *writer, size_t 
     if ((c->options.flags & SFT_CONVERT_NO_METADATA) != 0) {
         return SFT_OK;
     }
-    if (c->torch && !sft__convert_given(c, "format", 6)) {
+    size_t len;
+    if (c->torch && sft_writer_metadata_find(writer, "format", 6, &len) == NULL) { /* as inputs have it */
         SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
     }
     return put_others(c, writer, first, end, err);
