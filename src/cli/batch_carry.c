@@ -48,7 +48,7 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
 /* ---------------------------------------------------------------- other names */
 
 /* Does the file get the tensor, whole or a part of it? */
-static bool gets(const sft_job_file *f, const sft_tensor *t) {
+static bool takes_in(const sft_job_file *f, const sft_tensor *t) {
     const sft_tensor *own = sft_catalog_find(f->catalog, t->name, t->name_len);
 
     if (own == NULL || f->tensors == NULL) {
@@ -111,7 +111,7 @@ void cli_batch_aliases(cli_batch *b) {
         const bool whole = shows_all(t, sft_catalog_find(b->named, name, len));
         parts += !whole;
         for (size_t k = 0; whole && k < b->count; k++) {
-            if (gets(&b->files[k], t)) {
+            if (takes_in(&b->files[k], t)) {
                 add_alias(b, k, &e);
             }
         }
