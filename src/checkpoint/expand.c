@@ -193,26 +193,6 @@ static sft_status list_names(expanding *e, const sft__jnode *names) {
     return SFT_OK;
 }
 
-/* A rank that is there and was not, as the record has it, would be left behind. */
-static sft_status recorded_all(const expanding *e, const sft__jnode *files) {
-    const sft_checkpoint *const c = e->d->checkpoint;
-    const sft__jnode *f = files->first;
-
-    for (size_t i = 0; i < c->count; i++) { /* both are mostly in the order of ranks */
-        size_t left = files->len + 1;
-        bool listed = false;
-        for (; left > 0 && !listed; left--, f = f != NULL ? f->next : files->first) {
-            listed = f != NULL && sft__jtree_get(f, "rank")->value == c->parts[i].rank;
-        }
-        if (!listed) {
-            return sft__fail(e->err, SFT_E_MISMATCH,
-                             "rank %llu has a file, and " SFT__DEDUPE_RECORD " lists none of it",
-                             (unsigned long long)c->parts[i].rank);
-        }
-    }
-    return SFT_OK;
-}
-
 static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
     const sft__jnode *const version = sft__jtree_get(root, "version");
     const sft__jnode *const names = sft__jtree_get(root, "names");
@@ -229,6 +209,12 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
     }
     e->d->order = strcmp(order->text, "declared") == 0 ? SFT_ORDER_DECLARED : SFT_ORDER_REFERENCE;
     SFT_TRY(list_names(e, names));
+    const size_t count = e->d->checkpoint->count;
+    bool *const listed = sft__arena_alloc(&e->d->arena, count + 1, 1);
+    if (listed == NULL) {
+        return sft__fail_nomem(e->err, count);
+    }
+    memset(listed, 0, count);
     for (const sft__jnode *f = files->first; f != NULL; f = f->next) {
         const sft__jnode *const rank = sft__jtree_get(f, "rank");
         const sft__jnode *const name = sft__jtree_get(f, "file");
@@ -241,11 +227,22 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
         }
         w.rank = rank->value;
         w.own = part_of(e->d->checkpoint, w.rank);
+        if (w.own != NULL) {
+            listed[w.own - e->d->checkpoint->parts] = true;
+        }
         w.name = name->text;
         w.file = f;
         SFT_TRY(make_file(e, &w));
     }
-    return recorded_all(e, files);
+    for (size_t i = 0; i < count;
+         i++) { /* what is there and, by the record, was not, would be left behind */
+        if (!listed[i]) {
+            return sft__fail(e->err, SFT_E_MISMATCH,
+                             "rank %llu has a file, and " SFT__DEDUPE_RECORD " lists none of it",
+                             (unsigned long long)e->d->checkpoint->parts[i].rank);
+        }
+    }
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- without one */

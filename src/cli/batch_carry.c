@@ -5,6 +5,7 @@
  * first.
  */
 #include "batch.h"
+#include "cp.h"
 #include "verify.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,12 +75,6 @@ static bool is_recorded(const sft_catalog *catalog, const char *name, size_t len
     return false;
 }
 
-static bool shows_all(const sft_tensor *of, const sft_tensor *t) {
-    return t != NULL && t->dtype->id == of->dtype->id && t->rank == of->rank &&
-           memcmp(t->shape, of->shape, of->rank * sizeof *of->shape) == 0 &&
-           t->pieces[0].strides == of->pieces[0].strides;
-}
-
 static void add_alias(cli_batch *b, size_t file, const sft_metadata_entry *e) {
     sft_job_file *f = &b->files[file];
     sft_metadata_entry *more = cli_alloc(f->metadata_count + 1, sizeof *more);
@@ -108,7 +103,7 @@ void cli_batch_aliases(cli_batch *b) {
         if (is_recorded(b->named, name, len)) {
             continue;
         }
-        const bool whole = shows_all(t, sft_catalog_find(b->named, name, len));
+        const bool whole = cli_shows_all(t, sft_catalog_find(b->named, name, len));
         parts += !whole;
         for (size_t k = 0; whole && k < b->count; k++) {
             if (takes_in(&b->files[k], t)) {

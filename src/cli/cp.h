@@ -74,6 +74,8 @@ void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dt
 /* Of n elements, both sides little-endian; n: whole blocks. */
 uint64_t cli_lost_count(const cli_lost_rule *rule, const void *in, const void *out, size_t n);
 
+/* cp_alias.c: is `t`, which a name finds, all of the tensor `of`, or a part of it? */
+bool cli_shows_all(const sft_tensor *of, const sft_tensor *t);
 /* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the
  * rest are others. What shows a part of a tensor that does not go on as it is becomes an item. */
 bool cli_copy_link(cli_copy *copy, cli_item *chosen, size_t count);

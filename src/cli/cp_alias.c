@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- other names */
 
-static bool shows_all(const sft_tensor *of, const sft_tensor *t) {
+bool cli_shows_all(const sft_tensor *of, const sft_tensor *t) {
     return t == of || (t->dtype->id == of->dtype->id && t->rank == of->rank &&
                        (of->rank == 0 ||
                         memcmp(t->shape, of->shape, of->rank * sizeof *of->shape) == 0) &&
@@ -29,7 +29,7 @@ size_t cli_copy_other_names(const cli_copy *copy, cli_item *items) {
         const char *name = sft_catalog_alias_at(copy->catalog, i, &len, &of);
         const sft_tensor *whole = sft_catalog_at(copy->catalog, of);
         const sft_tensor *t = sft_catalog_find(copy->catalog, name, len);
-        const bool part = !shows_all(whole, t);
+        const bool part = !cli_shows_all(whole, t);
         items[i] = (cli_item){.tensor = part ? t : whole,
                               .dtype = t->dtype,
                               .from = name,

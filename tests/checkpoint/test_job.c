@@ -476,6 +476,30 @@ static void copy_with_times(const char *from, const char *to) {
     assert_int_equal(utimensat(AT_FDCWD, to, times, 0), 0);
 }
 
+/* Begins a job of two ranks, and ends it in the middle. */
+static void open_and_stop(scene *s, sft_job_run_options *o) {
+    sft_job_result result;
+    sft_error err;
+    stopping stop = {0};
+    const sft_control control = {sizeof control, stop_at, &stop};
+    scene_open(s, 2);
+    SFT_INIT(o);
+    o->durability = SFT_DURABLE_NONE;
+    o->control = &control;
+    stop.at = s->bytes / 2;
+    assert_int_equal(try_run(s, o, &result, &err), SFT_E_CANCELLED);
+    o->control = NULL;
+}
+
+/* Begins it anew, to the end. */
+static void restart(scene *s, sft_job_run_options *o) {
+    sft_job_result result;
+    sft_error err;
+    o->flags = SFT_JOB_RESTART;
+    assert_int_equal(try_run(s, o, &result, &err), SFT_OK);
+    assert_complete(s);
+}
+
 /* A file of the same size and time in the place of a source is another one all the same. */
 static void sources_are_files(void **state) {
     char path[PATH_MAX];
@@ -484,18 +508,11 @@ static void sources_are_files(void **state) {
     sft_job_run_options o;
     sft_job_result result;
     sft_error err;
-    stopping stop = {0};
-    const sft_control control = {sizeof control, stop_at, &stop};
     (void)state;
     (void)snprintf(path, sizeof path, "%s/whole.safetensors", base);
     (void)snprintf(copy, sizeof copy, "%s/copy", base);
     copy_with_times(path, copy);
-    scene_open(&s, 2);
-    SFT_INIT(&o);
-    o.durability = SFT_DURABLE_NONE;
-    o.control = &control;
-    stop.at = s.bytes / 2;
-    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    open_and_stop(&s, &o);
     sft_job_free(s.job);
     parts_reset(&s.p);
     sft_catalog_close(s.whole);
@@ -503,12 +520,9 @@ static void sources_are_files(void **state) {
     assert_int_equal(sft_catalog_open(&s.whole, path, NULL, NULL), SFT_OK);
     parts_init(&s.p, s.whole, &s.c);
     s.job = make(&s.p);
-    o.control = NULL;
     assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CHANGED);
     assert_non_null(strstr(err.message, "another file"));
-    o.flags = SFT_JOB_RESTART;
-    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
-    assert_complete(&s);
+    restart(&s, &o);
     scene_close(&s);
 }
 
@@ -520,24 +534,14 @@ static void staged_files_have_one_name(void **state) {
     sft_job_run_options o;
     sft_job_result result;
     sft_error err;
-    stopping stop = {0};
-    const sft_control control = {sizeof control, stop_at, &stop};
     (void)state;
-    scene_open(&s, 2);
-    SFT_INIT(&o);
-    o.durability = SFT_DURABLE_NONE;
-    o.control = &control;
-    stop.at = s.bytes / 2;
-    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_CANCELLED);
+    open_and_stop(&s, &o);
     (void)snprintf(staged, sizeof staged, "%.200s/.sft-journal-1-of-1", s.stage);
     (void)snprintf(other, sizeof other, "%.200s/precious", base);
     assert_int_equal(link(staged, other), 0);
-    o.control = NULL;
     assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_EXISTS);
     assert_non_null(strstr(err.message, "another name"));
-    o.flags = SFT_JOB_RESTART;
-    assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
-    assert_complete(&s);
+    restart(&s, &o);
     assert_true(is_there(other));
     assert_int_equal(unlink(other), 0);
     scene_close(&s);
