@@ -7,6 +7,7 @@
 #include "import_check.h"
 #include "make_zip.h"
 #include "reader_check.h"
+#include "scratch.h"
 
 #ifndef _WIN32
 #include <fcntl.h>
@@ -52,11 +53,7 @@ static void prepare(void) {
     if (metadata >= 0) {
         return;
     }
-    (void)snprintf(folder, sizeof folder, "/dev/shm/sft-fuzz-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        (void)snprintf(folder, sizeof folder, "/tmp/sft-fuzz-XXXXXX");
-        CHECK(mkdtemp(folder) != NULL);
-    }
+    scratch_make(folder);
     (void)snprintf(data_path, sizeof data_path, "%s/__0_0.distcp", folder);
     (void)snprintf(path, sizeof path, "%s/.metadata", folder);
     FILE *const f = fopen(data_path, "wb");

@@ -6,6 +6,7 @@
  */
 #include "import_check.h"
 #include "reader_check.h"
+#include "scratch.h"
 
 #ifndef _WIN32
 #include <fcntl.h>
@@ -31,11 +32,7 @@ static void prepare(void) {
     if (folder[0] != '\0') {
         return;
     }
-    (void)snprintf(folder, sizeof folder, "/dev/shm/sft-fuzz-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        (void)snprintf(folder, sizeof folder, "/tmp/sft-fuzz-XXXXXX");
-        CHECK(mkdtemp(folder) != NULL);
-    }
+    scratch_make(folder);
     for (int i = 0; i < FILES; i++) {
         (void)snprintf(paths[i], sizeof paths[i], "%s/%s", folder, names[i]);
         files[i] = open(paths[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -6,6 +6,7 @@
  */
 #include "import_check.h"
 #include "reader_check.h"
+#include "scratch.h"
 
 #ifndef _WIN32
 #include <fcntl.h>
@@ -31,11 +32,7 @@ static void prepare(void) {
     if (model >= 0) {
         return;
     }
-    (void)snprintf(folder, sizeof folder, "/dev/shm/sft-fuzz-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        (void)snprintf(folder, sizeof folder, "/tmp/sft-fuzz-XXXXXX");
-        CHECK(mkdtemp(folder) != NULL);
-    }
+    scratch_make(folder);
     (void)snprintf(path, sizeof path, "%s/m.pdiparams", folder);
     (void)snprintf(model_path, sizeof model_path, "%s/m.json", folder);
     FILE *const f = fopen(path, "wb");

@@ -6,6 +6,7 @@
  * elsewhere there are no shards.
  */
 #include "import_check.h"
+#include "scratch.h"
 #include <sft/digest.h>
 
 #ifndef _WIN32
@@ -41,11 +42,7 @@ static void prepare(void) {
     if (index_file >= 0) {
         return;
     }
-    (void)snprintf(folder, sizeof folder, "/dev/shm/sft-fuzz-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        (void)snprintf(folder, sizeof folder, "/tmp/sft-fuzz-XXXXXX");
-        CHECK(mkdtemp(folder) != NULL);
-    }
+    scratch_make(folder);
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (uint8_t)(i * 7);
     }

@@ -13,6 +13,8 @@ import onnx
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
+from generated_names import print_names
+
 ACTS = re.compile(r"^(Py|Python|ATen|Triton|External|EPContext|Snpe|OpenVINO|Vitis|Send|Recv|Nccl|Wait|Record|Yield|\w+_TRT$)")
 
 
@@ -20,26 +22,11 @@ def main():
     pairs = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
     pairs |= {(s.domain, s.name) for s in get_all_operator_schema()}
     names = {f"{domain or 'ai.onnx'}/{name}" for domain, name in pairs if not ACTS.search(name)}
-    print(f"""/* SPDX-License-Identifier: Apache-2.0 OR MIT
+    print_names(f"""/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/content/onnx_ops.c - made by scripts/generate_onnx_ops.py of onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}:
  * DOMAIN/OPERATOR of those that compute and nothing else, sorted by bytes. Not to be changed by hand.
- */
-#include "import/content/graph.h"
-
-/* clang-format off */
-const char *const sft__onnx_ops[] = {{""")
-    line = "   "
-    for name in sorted(names):
-        word = f' "{name}",'
-        if len(line) + len(word) > 100:
-            print(line)
-            line = "   "
-        line += word
-    print(line)
-    print("""};
-/* clang-format on */
-const size_t sft__onnx_op_count = sizeof sft__onnx_ops / sizeof sft__onnx_ops[0];""")
+ */""", "sft__onnx_ops", "sft__onnx_op_count", names)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ What a later TensorFlow adds is unknown to scan until this is run again.
 import os
 import re
 
+from generated_names import print_names
+
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 from tensorflow.core.framework import op_def_pb2  # noqa: E402
 from tensorflow.python.client import pywrap_tf_session  # noqa: E402
@@ -36,26 +38,11 @@ def main():
     names = {o.name for o in ops if not o.is_stateful and not ACTS.search(o.name)}
     names |= {o.name for o in ops if STATE.match(o.name) and not STATE_NOT.search(o.name)}
     names |= ALWAYS
-    print("""/* SPDX-License-Identifier: Apache-2.0 OR MIT
+    print_names("""/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/content/tf_ops.c - made by scripts/generate_tf_ops.py: operators of TensorFlow that compute and
  * nothing else, sorted by bytes. Not to be changed by hand.
- */
-#include "import/content/graph.h"
-
-/* clang-format off */
-const char *const sft__tf_ops[] = {""")
-    line = "   "
-    for name in sorted(names):
-        word = f' "{name}",'
-        if len(line) + len(word) > 100:
-            print(line)
-            line = "   "
-        line += word
-    print(line)
-    print("""};
-/* clang-format on */
-const size_t sft__tf_op_count = sizeof sft__tf_ops / sizeof sft__tf_ops[0];""")
+ */""", "sft__tf_ops", "sft__tf_op_count", names)
 
 
 if __name__ == "__main__":
