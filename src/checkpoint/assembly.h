@@ -81,6 +81,7 @@ typedef struct sft__join {
     void *ctx;
     const struct sft__space_gap *gaps; /* tensors that nobody holds: problems of the result */
     size_t gap_count;
+    const char *skipped; /* files that names count and are not there, a problem of the result; NULL: none */
     bool partial; /* what is not whole is left out, and a problem too */
 } sft__join;
 /* open/metadata.c: what all files that have a key agree on, without keys that speak of one file. */

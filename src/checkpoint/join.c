@@ -371,6 +371,16 @@ static sft_status add_problem(sft__joining *j, const char *name, size_t len, con
                                    j->err);
 }
 
+static sft_status add_skipped(sft__joining *j, const char *skipped) {
+    char text[600];
+    (void)snprintf(text, sizeof text,
+                   "the names of the files skip %s: tensors that nothing else held would be missing "
+                   "here (a rank with nothing to save writes no file)",
+                   skipped);
+    return sft_builder_add_problem(j->assembly.builder, SFT_PROBLEM_MISSING_FILE, skipped,
+                                   strlen(skipped), text, j->err);
+}
+
 static sft_status pass_on(sft_error *err, const sft_error *why) {
     if (err != NULL) {
         *err = *why;
@@ -419,6 +429,9 @@ static sft_status run(sft__joining *j, const sft_open_options *options) {
     for (size_t i = 0; i < j->what->gap_count; i++) {
         const sft__space_gap *const gap = &j->what->gaps[i];
         SFT_TRY(add_problem(j, gap->name, gap->len, gap->why));
+    }
+    if (j->what->skipped != NULL) {
+        SFT_TRY(add_skipped(j, j->what->skipped));
     }
     return j->name_count == 0 ? SFT_OK
                               : sft__join_metadata(j->assembly.builder, j->parts, j->count, j->err);
@@ -469,6 +482,6 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what
 sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
                                sft_layout_find find, void *ctx, const sft_open_options *options,
                                sft_error *err) {
-    const sft__join what = {parts, count, find, ctx, NULL, 0, false};
+    const sft__join what = {parts, count, find, ctx, NULL, 0, NULL, false};
     return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
 }

@@ -184,7 +184,8 @@ void sft__space_names_reset(sft__space_names *names) {
 typedef struct sight {
     bool ranks, topology, metadata, name_map, index, weights;
     bool stepped, unstepped; /* there are files with a step in their names, and without */
-    char first[512];         /* of the weight files, in byte order */
+    bool shard;              /* `first` is called as PyTorch's shards are */
+    char first[512];         /* of the weight files, in byte order; shards before others */
 } sight;
 
 static bool is_name(const char *name, size_t len, const char *what) {
@@ -207,9 +208,11 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
         s->stepped = s->stepped || stepped;
         s->unstepped = s->unstepped || !stepped;
     }
+    const bool shard = sft__space_is_shard(name);
     if (name[0] != '.' && len < sizeof s->first && sft__space_ends(name, len, ".safetensors") &&
-        (!s->weights || strcmp(name, s->first) < 0)) {
+        (!s->weights || (shard != s->shard ? shard : strcmp(name, s->first) < 0))) {
         s->weights = true;
+        s->shard = shard;
         memcpy(s->first, name, len + 1);
     }
     return SFT_OK;
@@ -594,7 +597,7 @@ static sft_status join(sft_catalog **out, const sft_checkpoint *c, const sft_ope
                        sft_source *keeper, sft_error *err) {
     const sft__join what = {
         c->parts,     c->count,  sft_checkpoint_find_part, (void *)(uintptr_t)c, c->gaps,
-        c->gap_count, c->partial};
+        c->gap_count, c->skipped, c->partial};
     return sft__checkpoint_join_keeping(out, &what, options, keeper, err);
 }
 

@@ -40,6 +40,7 @@ struct sft_checkpoint {
     size_t gap_count;
     size_t gap_room;
     const char *absent; /* ranks of the layout without a file, as text */
+    const char *skipped; /* what the names of PyTorch's shards count and is not there, or NULL */
 };
 
 /* An empty one. */
@@ -120,6 +121,12 @@ typedef struct sft__space_names {
 sft_status sft__space_list(sft__space_names *names, const char *folder,
                            sft_error *err); /* sorted by bytes */
 void sft__space_names_reset(sft__space_names *names);
+
+/* open/shard_names.c: how names of PyTorch's shards begin, and what they count: into c->skipped. */
+#define SFT__SHARD "shard-"
+bool sft__space_is_shard(const char *name);
+sft_status sft__space_note_shards(sft_checkpoint *c, const sft__space_names *names,
+                                  sft_error *err);
 
 /* folder_posix.c, folder_win.c: a file below a folder, through links only if they stay inside.
  * *missing: not there. */

@@ -246,6 +246,9 @@ sft_status sft__space_dcp(sft_checkpoint *c, sft_error *err) {
     if (status == SFT_OK) {
         status = take_files(&b, &names, err);
     }
+    if (status == SFT_OK) {
+        status = sft__space_note_shards(c, &names, err);
+    }
     sft__space_names_reset(&names);
     end(&b);
     return status;

@@ -378,6 +378,39 @@ def dcp(base):
     refused("broken sharding information", folder, ["DCP_SHARDING_INFO"])
     save(path, {"w": box(truth["w"], [0, 2], [3, 4])}, sharding({"w": [0, 2**63]}))
     refused("offsets beyond everything", folder, ['"w"'])
+    shards()
+    save(os.path.join(folder, "a.safetensors"), {"other": whole([3])})
+    equal("a plain file first among shards is a part, as for PyTorch", folder, dict(truth, other=whole([3])))
+    save(os.path.join(folder, "model.safetensors"), {"w": truth["w"]})
+    refused("the whole beside its shards", folder, ['"w"', "overlap"])
+    check("check says so, too", run("check", folder).returncode == 1)
+
+
+def skipped_shards(base):
+    """What the names of PyTorch's shards count and the folder does not have."""
+    folder = os.path.join(base, "skipped")
+    own = [(s, 1, 1) for s in (1, 2)] + [(3, 1, 2), (3, 2, 2)]
+    for what, names, told in (
+            ("all", [(1, 1, 1), (2, 1, 1), (3, 1, 1)], ""),
+            ("ours: each rank counts its own files", own, ""),
+            ("a file of each rank, another of one alone", [(1, 1, 2), (2, 1, 2), (2, 2, 2)], ""),
+            ("one in the middle", [(1, 1, 1), (3, 1, 1)], "skip shard 2:"),
+            ("the first, and some", [(2, 1, 1), (9, 1, 1)], "skip shards 1, 3-8:"),
+            ("the first file of all ranks", [(1, 2, 2), (2, 2, 2)], "skip file 1 of 2:"),
+            ("the last files", [(1, 1, 4), (2, 2, 4)], "skip files 3-4 of 4:"),
+            ("both", [(1, 1, 3), (3, 1, 3), (3, 3, 3)], "skip shard 2; file 2 of 3:"),
+            ("far apart", [(1, 1, 1), (999999999999999999, 1, 1)], "skip shards 2-999999999999999998:"),
+            ("many counts", [(1, i, i) for i in range(2, 200)], "skip file 1 of 2; files 1-2 of 3")):
+        shutil.rmtree(folder, ignore_errors=True)
+        for i, name in enumerate(names):
+            save(os.path.join(folder, "shard-%05d-model-%05d-of-%05d.safetensors" % name), {"t%d" % i: whole([3])},
+                 sharding({"t%d" % i: [0]}))
+        for command in (["ls"], ["check"], ["join", "-f", "-o", os.path.join(base, "skipped.safetensors")]):
+            r = run(*command, folder)
+            text = r.stdout + r.stderr
+            check("names: %s, %s" % (what, command[0]), r.returncode == 0 and told in text and
+                  ("of the files skip" in text) == bool(told), text[-300:])
+
 
 
 def topology(base):
@@ -539,8 +572,8 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
     TOOL = os.path.abspath(p.parse_args().tool)
-    for group in (many_ranks, missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, topology,
-                  mindformers, resume, fixtures):
+    for group in (many_ranks, missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, skipped_shards,
+                  topology, mindformers, resume, fixtures):
         base = tempfile.mkdtemp(prefix="sft-space-")
         group(base)
         shutil.rmtree(base)
