@@ -1,13 +1,16 @@
 # Standard output that is closed or full: every command that had something to say ends with 3 and a sentence; without
 # the sentence where the reader of a pipe went away, as he knows. What writes files and says nothing does not care.
 printf '{"format":"safetensors-layout","version":1,"tensors":[{"name":"a","whole":true}]}' > layout.json
+mkfifo GONE
 try() {
   for way in closed gone full; do
     case $way in
       closed) safetensors "$@" >&- 2> ERR; status=$? ;;
-      gone) rm -f GONE
-            status=$( { { while [ ! -e GONE ]; do sleep 0.01; done; safetensors "$@" 2> ERR; echo $? >&3; } |
-                        { exec <&-; : > GONE; }; } 3>&1 ) ;;
+      gone) : < GONE & # opens it for reading, and ends: after the wait nobody has that end open
+            exec 4> GONE
+            wait $!
+            safetensors "$@" 2> ERR >&4; status=$?
+            exec 4>&- ;;
       full) status=$( { ( ulimit -f 0; safetensors "$@" 2>&1 > FULL; echo $? >&3 ) | cat > ERR; } 3>&1 ); rm FULL ;;
     esac
     case "$way $status: $(cat ERR)" in
