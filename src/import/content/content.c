@@ -169,13 +169,15 @@ static sft_status take_graph(sft__content *c, const uint8_t *head, size_t len, b
     }
     memset(&why, 0, sizeof why);
     sft__wire_init(in, part->source);
+    in->fields_left = SFT__WIRE_SCANNED;
     const graph_fn fn = graph_of(&g, head, len, &whole);
     sft_status status = fn != NULL ? fn(&g, &why) : SFT_OK;
     *is = fn != NULL;
     if (is_outside(status)) {
         *err = why;
     } else if (status != SFT_OK) {
-        const char *text = "a graph that cannot be read to its end";
+        const char *text = status == SFT_E_LIMIT ? "a graph with more in it than is gone through"
+                                                 : "a graph that cannot be read to its end";
         const uint64_t at =
             why.offset != SFT_NO_OFFSET && why.offset >= part->offset ? why.offset : part->offset;
         sft__graph_find(&g, SFT_SCAN_UNKNOWN, "graph", at, "", text);
@@ -424,55 +426,4 @@ bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, cons
 bool sft__scan_is_text(const uint8_t *head, size_t len, uint64_t size) {
     const size_t n = len < HEAD ? len : HEAD;
     return n != 0 && may_be_text(head, n, n == size);
-}
-
-/* ---------------------------------------------------------------- metadata */
-
-typedef struct entry {
-    const char *key;
-    size_t key_len;
-    const char *value;
-    size_t value_len;
-} entry;
-
-static sft_status take_entry(sft__content *c, const entry *e, sft_error *err) {
-    const sft_allocator *a = c->job->allocator;
-    bool is;
-
-    if (strstr(e->key, "chat_template") != NULL) {
-        (void)sft__content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
-        return SFT_OK;
-    }
-    sft__scan_string(c->job, c->state->part, e->key, e->key_len, false);
-    sft__scan_string(c->job, c->state->part, e->value, e->value_len, false);
-    if (e->value_len < 2 || (e->value[0] != '{' && e->value[0] != '[') ||
-        e->value_len > SFT__CONTENT_STRING) {
-        return SFT_OK;
-    }
-    char *text = sft__alloc_zero(a, e->value_len + SFT__JSON_SLACK);
-    if (text == NULL) {
-        return sft__fail_nomem(err, e->value_len);
-    }
-    memcpy(text, e->value, e->value_len);
-    c->data = (const uint8_t *)text;
-    c->len = e->value_len;
-    (void)sft__content_json(c, &is);
-    sft__free(a, text, e->value_len + SFT__JSON_SLACK);
-    return SFT_OK;
-}
-
-sft_status sft__scan_metadata(sft__import *job, const sft__scan_part *part,
-                              const sft_catalog *catalog, sft_error *err) {
-    sft__content_state state = {.part = part, .err = err};
-    sft__content c = {.job = job, .state = &state, .name = "metadata", .at = SFT_NO_OFFSET};
-
-    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
-        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
-            entry e;
-            SFT_TRY(
-                sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len));
-            SFT_TRY(take_entry(&c, &e, err));
-        }
-    }
-    return state.status;
 }

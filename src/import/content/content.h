@@ -113,6 +113,15 @@ bool sft__content_torchscript(const sft__content *c);
 bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
                            size_t at, const char *text, size_t len);
 
+/* A text with a key out of metadata. metadata.c */
+typedef struct sft__content_entry {
+    const char *key;
+    size_t key_len;
+    const char *value;
+    size_t value_len;
+} sft__content_entry;
+sft_status sft__content_metadata(sft__content *c, const sft__content_entry *e, sft_error *err);
+
 /* ---------------------------------------------------------------- names of Python */
 
 /* The verdict for "package.module.name" as a loader would resolve it. */

@@ -211,7 +211,63 @@ static sft_status take_tensor(onnx *o, const sft__wire_field *field, sft_error *
     }
 }
 
-/* GraphProto: node (1), initializer (5); FunctionProto: node (7). */
+/* The bytes of a text, in memory of their own; NULL and *len 0: there are none. */
+static sft_status read_text(const onnx *o, const sft__wire_field *f, char **text, size_t *len,
+                            sft_error *err) {
+    const sft_allocator *a = o->g->c->job->allocator;
+
+    *text = NULL;
+    *len = f->wire == SFT__PB_BYTES ? (size_t)f->len : 0; /* at most SFT__CONTENT_STRING */
+    if (*len == 0) {
+        return SFT_OK;
+    }
+    *text = sft__alloc(a, *len);
+    if (*text == NULL) {
+        return sft__fail_nomem(err, *len);
+    }
+    return sft_source_read(o->g->in->source, f->at, *text, *len, err);
+}
+
+/* An entry of metadata_props, StringStringEntryProto: the same rules as for other formats'. */
+static sft_status take_property(onnx *o, const sft__wire_field *field, sft_error *err) {
+    const sft_allocator *a = o->g->c->job->allocator;
+    sft__wire m = sft__wire_inside(field);
+    sft__wire_field parts[2] = {{.wire = SFT__PB_VARINT}, {.wire = SFT__PB_VARINT}};
+    sft__content c = *o->g->c;
+    char *texts[2] = {NULL, NULL};
+    size_t len[2] = {0, 0};
+    sft_status status = SFT_OK;
+    sft__wire_field f;
+    bool more = true;
+
+    while (more) {
+        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        if (more && (f.number == 1 || f.number == 2)) {
+            parts[f.number - 1] = f;
+        }
+    }
+    if (parts[0].len + parts[1].len > SFT__CONTENT_STRING) { /* each is less than the file */
+        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "strings", field->start, "",
+                        "a text of metadata too long to be looked through");
+        return SFT_OK;
+    }
+    for (size_t i = 0; i < 2 && status == SFT_OK; i++) {
+        status = read_text(o, &parts[i], &texts[i], &len[i], err);
+    }
+    if (status == SFT_OK) {
+        const sft__content_entry e = {len[0] != 0 ? texts[0] : "", len[0],
+                                      len[1] != 0 ? texts[1] : "", len[1]};
+        c.name = "metadata";
+        c.at = SFT_NO_OFFSET;
+        status = sft__content_metadata(&c, &e, err);
+    }
+    sft__free(a, texts[0], len[0]);
+    sft__free(a, texts[1], len[1]);
+    return status;
+}
+
+/* GraphProto: node (1), initializer (5), metadata_props (16); FunctionProto: node (7),
+ * metadata_props (14). */
 static sft_status take_graph(onnx *o, sft__wire m, uint32_t node, sft_error *err) {
     sft__wire_field f;
     bool more;
@@ -225,6 +281,8 @@ static sft_status take_graph(onnx *o, sft__wire m, uint32_t node, sft_error *err
             SFT_TRY(take_node(o, &f, err));
         } else if (node == 1 && f.number == 5 && f.wire == SFT__PB_BYTES) {
             SFT_TRY(take_tensor(o, &f, err));
+        } else if (f.number == (node == 1 ? 16u : 14u) && f.wire == SFT__PB_BYTES) {
+            SFT_TRY(take_property(o, &f, err));
         }
     }
 }
@@ -275,7 +333,8 @@ static sft_status take_function(onnx *o, const sft__wire_field *field, sft_error
     return SFT_OK;
 }
 
-/* ModelProto: graph (7), training_info (20), functions (25). Functions first: nodes call them. */
+/* ModelProto: graph (7), metadata_props (14), training_info (20), functions (25). Functions first:
+ * nodes call them. */
 static sft_status take_model(onnx *o, bool functions, sft_error *err) {
     sft__wire m = o->g->all;
     sft__wire_field f;
@@ -293,6 +352,8 @@ static sft_status take_model(onnx *o, bool functions, sft_error *err) {
             SFT_TRY(f.number == 25 ? take_function(o, &f, err) : SFT_OK);
         } else if (f.number == 7) {
             SFT_TRY(take_graph(o, sft__wire_inside(&f), 1, err));
+        } else if (f.number == 14) {
+            SFT_TRY(take_property(o, &f, err));
         } else if (f.number == 20) {
             SFT_TRY(take_training(o, &f, err));
         } else if (f.number == 25) {

@@ -12,6 +12,7 @@ void sft__wire_init(sft__wire_in *in, const sft_source *source) {
     in->source = source;
     in->base = 0;
     in->len = 0;
+    in->fields_left = UINT64_MAX;
 }
 
 sft_status sft__wire_bytes(sft__wire_in *in, uint64_t at, size_t n, const uint8_t **bytes,
@@ -66,12 +67,44 @@ static sft_status read_fixed(sft__wire_in *in, sft__wire *m, sft__wire_field *f,
     return SFT_OK;
 }
 
+/* A number or a message whose tag and length are one byte each, in the window already: most fields
+ * are such. */
+static bool short_field(const sft__wire_in *in, sft__wire *m, sft__wire_field *f) {
+    if (m->at < in->base || m->at - in->base >= in->len || m->end - m->at < 2 ||
+        in->len - (size_t)(m->at - in->base) < 2) {
+        return false;
+    }
+    const uint8_t *p = in->window + (m->at - in->base);
+    const uint32_t wire = p[0] & 7;
+    if (p[0] < 8 || (p[0] | p[1]) >= 0x80 || (wire != SFT__PB_BYTES && wire != SFT__PB_VARINT) ||
+        (wire == SFT__PB_BYTES && p[1] > m->end - m->at - 2)) {
+        return false;
+    }
+    *f = (sft__wire_field){.number = p[0] >> 3, .wire = wire, .start = m->at};
+    m->at += 2;
+    if (wire == SFT__PB_VARINT) {
+        f->value = p[1];
+    } else {
+        f->at = m->at;
+        f->len = p[1];
+        m->at += p[1];
+    }
+    return true;
+}
+
 sft_status sft__wire_next(sft__wire_in *in, sft__wire *m, sft__wire_field *f, bool *more,
                           sft_error *err) {
     uint64_t tag;
 
     *more = m->at < m->end;
     if (!*more) {
+        return SFT_OK;
+    }
+    if (in->fields_left-- == 0) {
+        in->fields_left = 0;
+        return sft__fail_at(err, SFT_E_LIMIT, m->at, "protobuf: more fields than are gone through");
+    }
+    if (short_field(in, m, f)) {
         return SFT_OK;
     }
     memset(f, 0, sizeof *f);

@@ -12,11 +12,16 @@
 #include "base/protobuf.h"
 #include "import/core/import.h"
 
-enum { SFT__WIRE_WINDOW = 8192, SFT__WIRE_RANK = 64 };
+enum {
+    SFT__WIRE_WINDOW = 8192,
+    SFT__WIRE_RANK = 64,
+    SFT__WIRE_SCANNED = 12 << 20 /* fields that each look at a file goes through in a scan */
+};
 
 typedef struct sft__wire_in {
     const sft_source *source;
     uint64_t base;
+    uint64_t fields_left; /* that may still be read; UINT64_MAX, unless a scan has set it */
     size_t len;
     uint8_t window[SFT__WIRE_WINDOW];
 } sft__wire_in;

@@ -407,6 +407,7 @@ static sft_status open_onnx(sft__import *job, sft_error *err) {
     }
     w->o.job = job;
     sft__wire_init(&w->o.in, job->file);
+    w->o.in.fields_left = job->scanning ? SFT__WIRE_SCANNED : UINT64_MAX;
     sft_status status = sft__onnx_functions(&w->o, err);
     if (status == SFT_OK) {
         status = walk_all(w, err);

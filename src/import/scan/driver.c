@@ -22,6 +22,7 @@ enum {
     LOOK_MOST = 1536 << 20,
     MEMBERS_FLOOR = 65536,
     MEMBER_BYTES = 4096,
+    PACKED_COST = 3, /* members that a member which is a compressed file counts for, beside itself */
     SMALL = 256
 };
 
@@ -190,6 +191,12 @@ static sft_status unpack_part(sft__scan *s, const sft__scan_part *part, const sf
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "unpack-limit", "compressed too many times");
         return SFT_OK;
     }
+    if (part->depth != 0 && s->members_left < PACKED_COST) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "unpack-limit",
+                       "more members that are compressed files than are looked into");
+        return SFT_OK;
+    }
+    s->members_left -= part->depth != 0 ? PACKED_COST : 0;
     return sft__scan_unpack(s, &t, known, err);
 }
 

@@ -15,6 +15,7 @@ enum {
     NAME_MOST = 64,   /* bytes of a module, or of a name, of protocol 0 */
     LOOKUP_COST = 8,  /* opcodes */
     MARK_HEAD = 4096, /* bytes of a pickle that are skimmed */
+    PACKED_HEAD = 18, /* bytes of what is compressed, at the least */
     LINE_HEAD = 12,   /* letters at the beginning of a line that tell */
     STARTS = 4,
     WORD_MOST = 1 << 20 /* bytes behind a word that are decoded with it */
@@ -236,6 +237,25 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
     }
 }
 
+/* The same of gzip and bzip2, whose marks are long; zlib's is not, it counts where a tensor begins.
+ */
+static void take_packed(runs *r, uint64_t at, size_t len) {
+    const uint8_t *end = r->bytes + len;
+    const uint8_t *p = r->bytes;
+
+    for (; !r->s->tired && (p = memchr(p, 0x1f, (size_t)(end - p))) != NULL; p++) {
+        if ((size_t)(end - p) >= PACKED_HEAD && p[1] == 0x8b && p[2] == 8 && (p[3] & 0xe0) == 0) {
+            push_mark(r, at + (uint64_t)(p - r->bytes));
+        }
+    }
+    for (p = r->bytes; !r->s->tired && (p = memchr(p, 'B', (size_t)(end - p))) != NULL; p++) {
+        if ((size_t)(end - p) >= PACKED_HEAD && p[1] == 'Z' && p[2] == 'h' &&
+            memcmp(p + 4, "1AY&SY", 6) == 0) {
+            push_mark(r, at + (uint64_t)(p - r->bytes));
+        }
+    }
+}
+
 /* Where a tensor's bytes begin in the part, if they may be a program's own: of one byte each, in
  * one place. */
 static bool begins_at(const sft_tensor *t, uint64_t *at) {
@@ -248,14 +268,14 @@ static bool begins_at(const sft_tensor *t, uint64_t *at) {
 }
 
 /* A pickle that is a tensor begins where the tensor does (TransformerEngine's _extra_state): looked
- * at where the file is larger than what is looked through. */
+ * at where the file is larger than what is looked through; what is compressed, in any. */
 sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_catalog *catalog,
                            sft_error *err) {
     uint8_t head[MARK_HEAD];
     runs r = {.s = s, .part = part, .bytes = head, .room = sizeof head};
     uint64_t at;
 
-    for (size_t i = 0; i < sft_catalog_count(catalog) && part->size > s->marks_left; i++) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         if (s->tired || !begins_at(t, &at) || at >= part->size) {
             continue;
@@ -269,7 +289,11 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
         const uint64_t left = t->nbytes < part->size - at ? t->nbytes : part->size - at;
         const size_t n = left < sizeof head ? (size_t)left : sizeof head;
         SFT_TRY(sft_source_read(part->source, part->offset + at, head, n, err));
-        take_marks(&r, at, n);
+        if (sft__scan_is_packed(s, head, n)) {
+            push_mark(&r, at);
+        } else if (part->size > s->marks_left) {
+            take_marks(&r, at, n);
+        }
     }
     return SFT_OK;
 }
@@ -325,6 +349,7 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
             if (marks && s->marks_left >= n) {
                 s->marks_left -= n;
                 take_marks(&r, at, n);
+                take_packed(&r, at, n);
             }
             text = at != 0 ? text : sft__scan_is_text(r.bytes, n, part->size);
             if (text) {

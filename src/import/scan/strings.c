@@ -68,6 +68,10 @@ static bool is_packed(const sft__scan *s, const uint8_t *bytes, size_t len, bool
     return unpacks(s, pack, bytes, len, cut);
 }
 
+bool sft__scan_is_packed(const sft__scan *s, const uint8_t *bytes, size_t len) {
+    return len >= LEAST && is_packed(s, bytes, len, true);
+}
+
 /* A file that programs read as such, by its first bytes. */
 bool sft__scan_is_file(const uint8_t *head, size_t len) {
     return (len >= 30 && memcmp(head, "PK\3\4", 4) == 0) ||
@@ -413,7 +417,7 @@ bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *by
     uint64_t opcodes = 0;
     const bool met = sft__walk_skims(bytes, len, &opcodes);
 
-    sft__scan_pay(s, opcodes / 4);
+    sft__scan_pay(s, opcodes / 2);
     if (s->job->walk_left == 0) {
         too_much(s, part);
     }

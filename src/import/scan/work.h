@@ -128,6 +128,8 @@ sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const
                                  sft_error *err);
 /* Do programs take it for a file: zip, HDF5, numpy, tar? */
 bool sft__scan_is_file(const uint8_t *head, size_t len);
+/* Does it begin as gzip, zlib, bzip2 or xz, and does something come out? */
+bool sft__scan_is_packed(const sft__scan *s, const uint8_t *bytes, size_t len);
 /* Would opcodes from the first byte on look up a name? It is paid for. */
 bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len);
 /* A pickle within a part of another format. */

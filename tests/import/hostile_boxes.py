@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""hostile_boxes.py --tool TOOL [--keep DIRECTORY] - what acts in containers and binary formats: zip, tar, ONNX, GGUF, HDF5, images.
+
+Beside each hostile file stands a genuine neighbour that must stay harmless. Files of many small parts (members, nodes,
+attributes, tensors) end in a verdict within the same bounds as all others: 2 seconds of processor time, 256 MiB. Payloads are
+inert: they name what would act, and are given to no loader. Standard library only.
+"""
+import argparse
+import bz2
+import gzip
+import io
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import tarfile
+import tempfile
+import zipfile
+import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import hostile_content as content  # noqa: E402
+from hostile_content import D, H, U, case, gguf, onnx, onnx_node, safetensors  # noqa: E402
+from hostile_proto import field, varint  # noqa: E402
+
+EVIL = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R."
+SPY = "__import__('os').system('id')"
+TEMPLATE = "{{ x.__class__.__mro__ }}"
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def properties(*entries, number=14):
+    return b"".join(field(number, field(1, key) + field(2, value)) for key, value in entries)
+
+
+def metadata_cases():
+    relu = onnx_node("Relu")
+    acts = [("names", SPY, D, "config-target"), ("names", "{0: eval('1')}", D, "config-target"), ("stride", "open ('/x')", D, "config-target"),
+            ("imgsz", "evil(1)", U, "config-target"), ("anything", SPY, D, "config-target"), ("chat_template", TEMPLATE, D, "template"),
+            ("My.Template", TEMPLATE, D, "template"), ("config", '{"_target_": "os.system"}', D, "config-target"),
+            ("config", '{"auto_map": {"AutoModel": "x--m.X"}}', U, "remote-code"), ("auto_map", '{"AutoModel": "x--m.X"}', U, "remote-code"),
+            ("_target_", "os.system", D, "config-target")]
+    plain = [("names", "{0: 'person (adult)', 1: 'os.path', 2: \"it's eval(\"}"), ("names", "['a', 'b']"), ("stride", "32"),
+             ("imgsz", "[640, 640]"), ("names", "person, traffic light (red), cat"), ("author", "Ultralytics (AGPL-3.0)"),
+             ("args", "{'batch': 1, 'half': False}"), ("chat_template", "{% for m in messages %}{{ m['content'] }}{% endfor %}"),
+             ("config", '{"a": [1, 2], "b": "torch.nn"}'), ("description", "We import os and eval() nothing.")]
+    for key, value, verdict, rule in acts:
+        case("model.onnx", onnx(relu, more=properties((key, value))), verdict, rule)
+        case("model.safetensors", safetensors({key: value}), verdict, rule)
+        case("model.gguf", gguf(**{key: value}), verdict, rule)
+    for key, value in plain:
+        case("model.onnx", onnx(relu, more=properties((key, value))), H)
+        case("model.safetensors", safetensors({key: value}), H)
+        case("model.gguf", gguf(**{key: value}), H)
+    graph = field(1, 8) + field(7, field(1, relu) + properties(("names", SPY), number=16)) + field(8, field(2, 17))
+    case("graph.onnx", graph, D, "config-target")
+
+
+# ---------------------------------------------------------------- tensors of bytes
+
+
+def bytes_tensor(data, behind=0):
+    head = {"w": {"dtype": "U8", "shape": [100], "data_offsets": [0, 100]},
+            "x": {"dtype": "U8", "shape": [len(data)], "data_offsets": [100, 100 + len(data)]}}
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + bytes(100) + data
+
+
+def tensor_cases():
+    for name, pack in (("gzip", gzip.compress), ("zlib", zlib.compress), ("bzip2", bz2.compress)):
+        case(name + ".safetensors", bytes_tensor(pack(EVIL)), D, "global")
+        case(name + "-plain.safetensors", bytes_tensor(pack(b"numbers and words " * 9)), H)
+    case("raw.safetensors", bytes_tensor(bytes(range(256)) * 64), H)
+    case("marks.safetensors", bytes_tensor(b"\x1f\x8b\x08\0" * 4000 + b"BZh91AY&SY" * 400), H)
+
+
+# ---------------------------------------------------------------- many small parts
+
+
+def many_members():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for i in range(150000):
+            z.writestr("a/%d.txt" % i, b"hi")
+    return out.getvalue()
+
+
+def many_gzips():
+    info = tarfile.TarInfo("a.txt")
+    info.size = 500
+    return (info.tobuf() + gzip.compress(b"x" * 400)[:500].ljust(512, b"\0")) * 56000 + bytes(1024)
+
+
+def many_tensors():
+    n = 600000
+    text = ("{" + ",".join('"t%d":{"dtype":"U8","shape":[8],"data_offsets":[%d,%d]}' % (i, 8 * i, 8 * i + 8) for i in range(n)) + "}").encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"\x80\x04]q\0.aa" * n
+
+
+def long_field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def time_cases():
+    case("members.zip", many_members(), U, "members")
+    case("gzips.tar", many_gzips(), U)
+    case("tensors.safetensors", many_tensors(), U)
+    node = long_field(1, field(4, "Relu") + field(5, field(1, "a")) * 11500000)
+    case("attributes.onnx", field(1, 8) + long_field(7, node), U, "graph")
+    case("domains.onnx", field(1, 8) + long_field(7, field(1, field(4, "X") + field(7, "y")) * 6400000), U, "onnx-domain")
+    case("nodes.onnx", field(1, 8) + long_field(7, field(1, field(4, "Relu")) * 6400000), U, "graph")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--keep")
+    args = parser.parse_args()
+    for cases in (metadata_cases, tensor_cases, time_cases):
+        cases()
+    work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        bad = content.check_cases(args.tool, work, args.keep)
+    finally:
+        if args.keep is None:
+            shutil.rmtree(work)
+    print(f"{len(content.CASES)} cases, {bad} faults")
+    return bad != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
