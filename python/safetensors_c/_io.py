@@ -238,7 +238,9 @@ def cast_all(frame: Frame, tensors: dict[str, Any], dtype: Any) -> None:
 def readable(source: Any) -> Any:
     """A path or the bytes of a file; the contents of an object with read()."""
     if not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read"):
-        return memoryview(source.read())
+        data = source.read()
+        if not isinstance(data, str):
+            return memoryview(data)
     return source
 
 

@@ -162,7 +162,7 @@ PyObject *core_load_bytes(PyObject *module, PyObject *args)
         return NULL;
     }
     found = core_framework_find(framework, len);
-    if (!PyObject_CheckBuffer(data) || found < 0) {
+    if (!core_has_bytes(data) || found < 0) {
         return core_wrong_type("bytes", data, "bytes");
     }
     c.framework = (core_framework)found;

@@ -383,9 +383,13 @@ PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wan
 bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out);
 /* A str from a path-like object, with the reference's TypeErrors. New reference. */
 PyObject *core_path(PyObject *object);
-/* Such a str as the system spells it (it need not be UTF-8), in a bytes object that *text lives as long as. NULL
- * with an exception. */
+/* Such a str as the system spells it (it need not be UTF-8), in a bytes object that *text lives as long as; *text is
+ * NULL if there is a null byte in it. NULL with an exception. */
 PyObject *core_path_bytes(PyObject *path, const char **text);
+/* Both, for a file to be written. */
+PyObject *core_target_path(core_state *state, PyObject *object, const char **text);
+/* An object with a buffer, and no text. */
+bool core_has_bytes(PyObject *object);
 /* What was given to write: a TensorSpec, or any object with a buffer. Release in every case. */
 typedef struct core_bytes {
     const void *data;

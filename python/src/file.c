@@ -109,6 +109,23 @@ static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped
     return file;
 }
 
+static core_file *no_such_file(PyObject *name)
+{
+    PyErr_Format(PyExc_FileNotFoundError, "No such file or directory: %U", name);
+    return NULL;
+}
+
+/* Nothing can be found under such a name. */
+static bool is_nowhere(int sys)
+{
+#ifdef ELOOP
+    if (sys == ELOOP) {
+        return true;
+    }
+#endif
+    return sys == ENOENT || sys == ENOTDIR || sys == ENAMETOOLONG;
+}
+
 static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how, const char *doing,
                             bool mapped)
 {
@@ -126,11 +143,7 @@ static core_file *open_path(core_state *state, PyObject *text, const char *path,
     status = sft_catalog_open(&catalog, path, NULL, &err);
     Py_END_ALLOW_THREADS
     if (status != SFT_OK) {
-        if (err.sys == ENOENT || err.sys == ENOTDIR) {
-            PyErr_Format(PyExc_FileNotFoundError, "No such file or directory: %U", text);
-            return NULL;
-        }
-        return (core_file *)core_raise(state, &err, doing);
+        return is_nowhere(err.sys) ? no_such_file(text) : (core_file *)core_raise(state, &err, doing);
     }
     return over_path(state, catalog, mapped);
 }
@@ -209,9 +222,29 @@ static core_file *open_object(core_state *state, PyObject *object, PyObject *how
     if (bytes == NULL) {
         return NULL;
     }
-    file = open_bytes(state, bytes, how, doing);
+    file = core_has_bytes(bytes) ? open_bytes(state, bytes, how, doing) : NULL;
+    if (file == NULL && !PyErr_Occurred()) { /* a file object that gives text is no file of bytes */
+        Py_XDECREF(core_path(object));
+    }
     Py_DECREF(bytes);
     return file;
+}
+
+bool core_has_bytes(PyObject *object)
+{
+    return PyObject_CheckBuffer(object) && !PyUnicode_Check(object); /* numpy.str_ is a str that has a buffer */
+}
+
+/* CPython's sentence, behind the name of the argument. */
+static void name_argument(void)
+{
+    PyObject *type, *error, *traceback;
+
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_Format(PyExc_TypeError, "argument 'filename': %S", error);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
 }
 
 PyObject *core_path(PyObject *object)
@@ -219,13 +252,7 @@ PyObject *core_path(PyObject *object)
     PyObject *path = PyOS_FSPath(object);
 
     if (path == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
-        PyErr_Clear();
-        if (type != NULL) {
-            PyErr_Format(PyExc_TypeError,
-                         "argument 'filename': expected str, bytes or os.PathLike object, not %U", type);
-            Py_DECREF(type);
-        }
+        name_argument();
     }
     if (path != NULL && !PyUnicode_Check(path)) {
         core_wrong_type("filename", path, "str");
@@ -240,7 +267,19 @@ PyObject *core_path_bytes(PyObject *path, const char **text)
 
     *text = bytes != NULL ? PyBytes_AsString(bytes) : NULL;
     if (bytes != NULL && strlen(*text) != (size_t)PyBytes_Size(bytes)) {
-        PyErr_SetString(PyExc_ValueError, "embedded null byte");
+        *text = NULL;
+    }
+    return bytes;
+}
+
+PyObject *core_target_path(core_state *state, PyObject *object, const char **text)
+{
+    PyObject *path = core_path(object);
+    PyObject *bytes = path != NULL ? core_path_bytes(path, text) : NULL;
+
+    Py_XDECREF(path);
+    if (bytes != NULL && *text == NULL) {
+        core_raise_text(state, SFT_E_PATH, NULL, CORE_SERIALIZING ": I/O error: Invalid argument (os error %d)", EINVAL);
         Py_CLEAR(bytes);
     }
     return bytes;
@@ -254,7 +293,7 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
     core_file *file;
 
     *name = NULL;
-    if (PyObject_CheckBuffer(source)) {
+    if (core_has_bytes(source)) {
         file = open_bytes(state, source, how, doing);
         *name = file != NULL ? Py_NewRef(source) : NULL;
         return file;
@@ -272,7 +311,9 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
         return NULL;
     }
     bytes = core_path_bytes(path, &text);
-    file = bytes != NULL ? open_path(state, path, text, how, doing, mapped) : NULL;
+    file = bytes == NULL  ? NULL
+           : text == NULL ? no_such_file(path)
+                          : open_path(state, path, text, how, doing, mapped);
     Py_XDECREF(bytes);
     if (file == NULL) {
         Py_DECREF(path);

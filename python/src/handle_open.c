@@ -42,16 +42,21 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
     if (value == NULL || value == Py_None) {
         return true;
     }
-    if (PyLong_Check(value)) {
-        *out = Py_NewRef(value);
-        return true;
+    if (PyIndex_Check(value)) { /* 0, True, numpy.int64(0) */
+        uint64_t number;
+        *out = core_u64(value, &number) ? PyLong_FromUnsignedLongLong(number) : NULL;
+        if (*out == NULL && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear();
+            core_raise_text(state, SFT_E_ARG, NULL, "device %R is invalid", value);
+        }
+        return *out != NULL;
     }
     text = PyUnicode_Check(value) || PyObject_HasAttrString(value, "type") ? PyObject_Str(value) : NULL;
     name = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     if (name == NULL) {
         Py_XDECREF(text);
         if (!PyErr_Occurred()) {
-            core_raise_text(state, SFT_E_ARG, NULL, "device %S is invalid", value);
+            core_raise_text(state, SFT_E_ARG, NULL, "device %R is invalid", value);
         }
         return false;
     }
@@ -71,7 +76,8 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
             }
         }
         if (kinds[i] == NULL) {
-            core_raise_text(state, SFT_E_ARG, NULL, "device %U is invalid", text);
+            core_raise_text(state, SFT_E_ARG, NULL, PyUnicode_Check(value) ? "device %S is invalid" : "device %R is invalid",
+                            value);
         } else if (name[len] == 0) {
             *out = PyUnicode_FromFormat("%s:0", name);
             done = *out != NULL;

@@ -160,7 +160,7 @@ static bool file_options(PyObject **v, sft_write_options *options)
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     core_state *state = core_state_of(module);
-    PyObject *values[FILE_COUNT], *path = NULL, *bytes, *result = NULL;
+    PyObject *values[FILE_COUNT], *bytes, *result = NULL;
     sft_write_options options;
     core_watch watch;
     sft_status status;
@@ -172,9 +172,7 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
         !job_read(state, values[FILE_TENSORS], values[FILE_METADATA], &j)) {
         return NULL;
     }
-    path = core_path(values[FILE_NAME]);
-    bytes = path != NULL ? core_path_bytes(path, &name) : NULL;
-    Py_XDECREF(path);
+    bytes = core_target_path(state, values[FILE_NAME], &name);
     if (bytes == NULL) {
         job_free(&j);
         return NULL;
@@ -252,7 +250,7 @@ PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!core_parse(&signature, args, kwargs, &value)) {
         return NULL;
     }
-    if (!PyObject_CheckBuffer(value)) {
+    if (!core_has_bytes(value)) {
         return core_wrong_type("bytes", value, "bytes");
     }
     file = core_file_open(core_state_of(module), value, &name, NULL, "Error while deserializing", false);

@@ -137,7 +137,7 @@ static bool lay_out(core_writer *w)
 
 static bool create(core_writer *w, PyObject *target, const sft_write_options *options)
 {
-    PyObject *path, *bytes;
+    PyObject *bytes;
     const char *name;
     sft_status status;
     sft_error err;
@@ -149,9 +149,7 @@ static bool create(core_writer *w, PyObject *target, const sft_write_options *op
         }
         status = sft_writer_create_stream(&w->writer, (int)fd, options, &err);
     } else {
-        path = core_path(target);
-        bytes = path != NULL ? core_path_bytes(path, &name) : NULL;
-        Py_XDECREF(path);
+        bytes = core_target_path(w->state, target, &name);
         if (bytes == NULL) {
             return false;
         }

@@ -40,8 +40,13 @@ EXPECTED = [
     ("torch save e8m0", "load() knows all types"),
     ("torch device cpu", "torch.device('cpu') is a device"),
     ("torch load_file from folder", "a folder of shards is a model"),
-    ("torch * nul", "ValueError, as from open()"),
+    ("torch save_file to loop", "links stay: one that leads nowhere is an error"),
     ("torch save_file to *", "the sentence says what is wrong with the path"),
+    ("file * of buffer *", "any buffer is a file's contents, bytes as well"),
+    ("file * of object *", "an object with read() is a file"),
+    ("device * device(type='cuda'*", "torch.device is a device"),
+    ("numpy save torch *", "what numpy.asarray makes an array of can be saved"),
+    ("numpy save scalar *", "a NumPy scalar can be saved"),
 ]
 
 
@@ -192,8 +197,8 @@ def calls_of_torch(rows: dict, st) -> None:
     for name, metadata in METADATA.items():
         rows[f"torch metadata {name}"] = outcome(lambda: st.save(a, metadata)[8:].split(b"}}")[0])
     for name, path in paths().items():
-        rows[f"torch save_file to {name}"] = outcome(lambda: st.save_file(a, path))
         rows[f"torch load_file from {name}"] = outcome(lambda: st.load_file(path))
+        rows[f"torch save_file to {name}"] = outcome(lambda: st.save_file(a, path))
     for device in ("cpu", "cpu:0", torch.device("cpu"), "meta", "foo", "cuda:x", "mps:1", None, 1.5, "", "CPU"):
         rows[f"torch device {device}"] = outcome(lambda: st.load_file("good", device=device))
     for backend in ("mmap", "pread", "foo", None, 1):
@@ -215,8 +220,59 @@ METADATA = {"none": None, "empty": {}, "one": {"a": "b"}, "number": {"a": 1}, "k
 def paths() -> dict:
     from pathlib import Path
 
+    import numpy as np
+
+    class Like:
+        def __init__(self, path):
+            self.path = path
+
+        def __fspath__(self):
+            return self.path
+
+    if not os.path.islink("loop"):
+        os.symlink("loop", "loop")
     return {"text": "good", "path": Path("good"), "number": 7.5, "none": None, "missing": "missing/x", "folder": "folder",
-            "nul": "a\0b", "list": ["good"], "empty": ""}
+            "nul": "a\0b", "list": ["good"], "empty": "", "nul in a path": Path("a\0b"), "like text": Like("good"),
+            "like bytes": Like(b"good"), "like number": Like(1), "long": "x" * 300, "deep": "x/" * 3000, "loop": "loop",
+            "numpy text": np.str_("good"), "below a file": "good/x", "surrogate": "\ud800", "set": set()}
+
+
+def sources() -> dict:
+    """What is no path, though it holds a file or could be taken for a name."""
+    import array
+    import io
+
+    with open("good", "rb") as f:
+        data = f.read()
+    return {"buffer bytes": data, "buffer name": b"good", "buffer missing": b"no such file", "buffer bytearray": bytearray(data),
+            "buffer memoryview": memoryview(data), "buffer array": array.array("B", data), "object BytesIO": io.BytesIO(data),
+            "text object": io.StringIO("x"), "object file": open("good", "rb"), "dict": {}, "tuple": ("good",)}
+
+
+def calls_of_sources(rows: dict, package, st, sn) -> None:
+    import numpy as np
+    import torch
+
+    st.save_file({"a": torch.ones(2)}, "good")
+    for name in sources():
+        for what, call in {
+            "st.load_file": st.load_file, "sn.load_file": sn.load_file, "st.load": st.load, "sn.load": sn.load,
+            "deserialize": package.deserialize, "safe_open": lambda x: package.safe_open(x, "np").keys(),
+            "load_model": lambda x: st.load_model(torch.nn.Linear(1, 1), x),
+        }.items():
+            rows[f"file {what} of {name}"] = outcome(lambda: call(sources()[name]))
+    for device in (-1, -(2**70), 0, 7, 2**63, 2**70, True, False, np.int64(-1), np.int64(0), 1.0, b"cpu", [], "-1", "cuda:-1",
+                   "cpu:-1", " cpu", "CUDA", torch.device("cuda"), torch.device("cuda:1"), torch.device("meta")):
+        for framework in ("pt", "np"):
+            rows[f"device {framework} {device!r}"] = outcome(lambda: package.safe_open("good", framework, device=device).keys())
+    for name, v in {
+        "torch f4": torch.ones(2), "torch bf16": torch.ones(2, dtype=torch.bfloat16), "torch grad": torch.ones(2, requires_grad=True),
+        "torch strided": torch.ones(4)[::2], "scalar f4": np.float32(1), "scalar bool": np.bool_(True), "int": 1, "list": [1.0],
+        "none": None, "bytes": b"x", "object": np.array([None]), "text": np.array(["a"]), "record": np.zeros(2, [("a", "f4")]),
+        "complex128": np.zeros(2, complex), "longdouble": np.zeros(2, np.longdouble), "time": np.zeros(2, "M8[s]"),
+        "matrix": np.matrix([[1.0, 2.0]]), "masked": np.ma.array([1.0, 2.0], mask=[1, 0]), "tuple": (1, 2),
+    }.items():
+        rows[f"numpy save {name}"] = outcome(lambda: sn.save({"a": v}))
 
 
 def files() -> dict:
@@ -368,6 +424,7 @@ def probe() -> dict:
     calls_of_torch(rows, safetensors.torch)
     calls_of_files(rows, safetensors, safetensors.numpy)
     calls_of_handles(rows, safetensors)
+    calls_of_sources(rows, safetensors, safetensors.torch, safetensors.numpy)
     patched(rows, modules)
     return rows
 

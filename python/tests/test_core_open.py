@@ -169,7 +169,7 @@ def test_wrong_arguments(path, tmp_path):
     assert str(e.value) == "No such file or directory: notafile"
     with pytest.raises(SafetensorError, match="File does not contain tensor zz"):
         safe_open(path, "np").get_tensor("zz")
-    with pytest.raises(ValueError):
+    with pytest.raises(FileNotFoundError):
         safe_open("a\0b", "np")
     if os.name == "posix" and os.geteuid() != 0:
         path.chmod(0)

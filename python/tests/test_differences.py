@@ -217,3 +217,23 @@ def test_paddle_types():
         sp.save_file(tensors, folder + "/t")
         loaded = sp.load_file(folder + "/t")
     assert loaded["h"].dtype == paddle.bfloat16 and complex(loaded["c"][0]) == 1 + 2j
+
+
+def test_what_may_not_be_read_is_no_missing_file(tmp_path):
+    path = tmp_path / "closed"
+    sn.save_file({"a": np.ones(3)}, path)
+    path.chmod(0)
+    tmp_path.chmod(0o755)
+    child = os.fork()
+    if child == 0:  # root may read everything
+        code = 9
+        try:
+            os.chdir(tmp_path)
+            if os.getuid() == 0:
+                os.setuid(65534)
+            sn.load_file("closed")
+        except PermissionError as e:
+            code = 0 if e.errno == 13 else 8
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
