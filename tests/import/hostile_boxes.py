@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import pathlib
+import random
 import shutil
 import struct
 import sys
@@ -117,6 +118,29 @@ def time_cases():
     case("nodes.onnx", field(1, 8) + long_field(7, field(1, field(4, "Relu")) * 6400000), U, "graph")
 
 
+def check_damaged(tool, work):
+    """Bytes changed in LZF streams, in heaps and trees of large objects: a verdict for each, nothing else."""
+    bad = 0
+    for name in ("hdf5-lzf.h5", "hdf5-large.h5"):
+        data = (pathlib.Path(__file__).resolve().parent / "fixtures" / name).read_bytes()
+        chosen = random.Random(name)
+        paths = []
+        for i in range(100):
+            path = work / f"{i:03}-{name}"
+            damaged = bytearray(data)
+            for _ in range(chosen.choice((1, 4, 64))):
+                damaged[chosen.randrange(len(data))] = chosen.randrange(256)
+            path.write_bytes(damaged)
+            paths.append(path)
+        for at in range(0, len(paths), 20):
+            run, results, seconds = content.scan(tool, *paths[at:at + 20])
+            if run.returncode not in (0, 1) or len(results) != 20 or seconds > content.LIMIT_SECONDS:
+                bad += 1
+                print(f"{name} damaged, {at} to {at + 20}: status {run.returncode}, {len(results)} results, {seconds:.2f} s",
+                      file=sys.stderr)
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -127,7 +151,7 @@ def main():
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)
     try:
-        bad = content.check_cases(args.tool, work, args.keep)
+        bad = content.check_cases(args.tool, work, args.keep) + check_damaged(args.tool, work)
     finally:
         if args.keep is None:
             shutil.rmtree(work)

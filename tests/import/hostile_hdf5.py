@@ -373,8 +373,9 @@ def tables():
     case("hdf5 table: the group itself", table(leaf=lambda at: symbols(entry(1, at["root"]))), H, "leads in a circle")
 
 
-def frhp(root_block, rows=0, id_len=7, width=4, start=512, direct=4096, bits=32, largest=4096, filtered=0):
-    return summed(b"FRHP\0" + struct.pack("<HHBI", id_len, filtered, 2, largest) + q(0, NONE, 0, NONE, 0, 0, 0, 1, 0, 0, 0, 0) +
+def frhp(root_block, rows=0, id_len=7, width=4, start=512, direct=4096, bits=32, largest=4096, filtered=0,
+         large=NONE):
+    return summed(b"FRHP\0" + struct.pack("<HHBI", id_len, filtered, 2, largest) + q(0, large, 0, NONE, 0, 0, 0, 1, 0, 0, 0, 0) +
                   struct.pack("<H", width) + q(start, direct) + struct.pack("<HH", bits, 1) + q(root_block) +
                   struct.pack("<H", rows))
 
@@ -423,9 +424,32 @@ def dense():
     case("hdf5 dense: object too long", group(lambda at: [managed(21, 4000)]), U, "beyond")
     case("hdf5 dense: objects that share bytes", group(lambda at: [managed(21, 15)] * 2, top=lambda at: bthd(at["leaf"], 2)), U,
          "share bytes")
-    case("hdf5 dense: huge object", group(lambda at: [managed(21, 15, 1)]), U, "huge")
+    case("hdf5 dense: huge object without a tree", group(lambda at: [managed(21, 15, 1)]), U, "does not have")
+
+    def huge(place=None, size=None, key=21 | 15 << 32, ids=1, depth=0, id_len=7):
+        text = lambda at: link("w", at["w"])[1]  # noqa: E731
+        here = lambda at: at["object"] if place is None else place  # noqa: E731
+        long = lambda at: len(text(at)) if size is None else size  # noqa: E731
+        direct = lambda at: bytes(4) + b"\x10" + q(here(at), long(at))  # noqa: E731
+        one = managed(21, 15, 1)
+        return group(lambda at: [direct(at) if id_len == 17 else one] * ids, object=text,
+                     top=lambda at: bthd(at["leaf"], ids, record=21 if id_len == 17 else 11),
+                     head=lambda at: frhp(at["block"], large=at["tree"], id_len=id_len),
+                     tree=lambda at: bthd(at["place"], 1, kind=1, record=24, depth=depth),
+                     place=lambda at: leaf(q(here(at), long(at), key), kind=1))
+
+    case("hdf5 dense: huge object", huge(), H, None)
+    case("hdf5 dense: huge object, direct", huge(id_len=17), H, None)
+    case("hdf5 dense: huge object of another key", huge(key=3), U, "does not have")
+    case("hdf5 dense: huge object outside", huge(place=1 << 40), U, "the file ends")
+    case("hdf5 dense: huge object nowhere", huge(place=NONE), U, "does not have")
+    case("hdf5 dense: huge object nowhere, direct", huge(place=NONE, id_len=17), U, "does not have")
+    case("hdf5 dense: huge object at 0", huge(place=0, id_len=17), U, "does not have")
+    case("hdf5 dense: huge object of 2^62 bytes", huge(size=1 << 62), U, "the file ends")
+    case("hdf5 dense: huge object of no bytes", huge(size=0), U, "+")
+    case("hdf5 dense: huge objects in a deep tree", huge(depth=9), U, "+")
     case("hdf5 dense: tiny object", group(lambda at: [managed(21, 15, 2)]), U, "+")
-    case("hdf5 dense: object of version 3", group(lambda at: [managed(21, 15, 12)]), U, "huge")
+    case("hdf5 dense: object of version 3", group(lambda at: [managed(21, 15, 12)]), U, "unknown kind")
     case("hdf5 dense: no block", group(head=lambda at: frhp(NONE)), U, "the file ends")
     case("hdf5 dense: the block of another heap", group(block=lambda at: fhdb({"frhp": 0}, offset=512)), U, "should be")
     case("hdf5 dense: width 0", group(head=lambda at: frhp(at["block"], width=0)), U, "impossible")
@@ -548,7 +572,7 @@ def chunks():
     case("hdf5 chunks: other elements", file(*two, dims=(2, 8)), U, "other elements")
     case("hdf5 chunks: one of 2^30", file(two[0], shape=(1 << 31,)), U, "+")
     case("hdf5 chunks: one of 2^50", file(two[0], shape=(1 << 51,)), U, "more chunks than")
-    for i in (0, 4, 5, 6, 7, 32000, 32015):
+    for i in (0, 4, 5, 6, 7, 32001, 32015):
         case("hdf5 chunks: filter %d" % i, file(*two, ids=(i,)), U, "filter")
     case("hdf5 chunks: 9 filters", file(*two, ids=(2,) * 9), U, "more than 8")
     case("hdf5 chunks: 255 filters", one(header(space(4), F4, chunked(NONE, 2, 4), (11, b"\2\xff"))), U, "more than 8")
@@ -708,6 +732,15 @@ def reading(tool, faults):
         ("deflated twice", file(zlib.compress(packed), (1, 1)), None),
         ("wrong sum", file(DATA[:8] + b"\1\2\3\4", (3,)), "hdf5-checksum"), ("sum too short", file(b"\1\2\3\4\5\6\7\0", (3,)), "+"),
         ("shuffled", file(DATA[:8], (2,)), None),
+        ("LZF", file(b"\7" + DATA[:8], (32000,)), None), ("LZF, a repeat of 8", file(b"\0a\xa0\0", (32000,)), None),
+        ("LZF, a long repeat", file(b"\0a\xe0\0\0", (32000,)), "not its size"), ("LZF, nothing", file(b"", (32000,)), "+"),
+        ("LZF, literals cut short", file(b"\7" + DATA[:7], (32000,)), "damaged"), ("LZF, a repeat cut short", file(b"\0a\x20", (32000,)), "damaged"),
+        ("LZF, a long repeat cut short", file(b"\0a\xe0", (32000,)), "damaged"), ("LZF, more cut short", file(b"\0a\xe0\1", (32000,)), "damaged"),
+        ("LZF, a repeat of nothing", file(b"\x20\0" + DATA[:6], (32000,)), "damaged"),
+        ("LZF, a repeat from before", file(b"\0a\x20\1", (32000,)), "damaged"), ("LZF, far before", file(b"\0a\x3f\xff", (32000,)), "damaged"),
+        ("LZF, too much", file(b"\7" + DATA[:8] + b"\xe0\xff\0" * 4, (32000,)), "damaged"),
+        ("LZF, a little more", file(b"\7" + DATA[:8] + b"\0a", (32000,)), "not its size"),
+        ("LZF, less", file(b"\3" + DATA[:4], (32000,)), "not its size"),
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -207,8 +207,38 @@ def refused(folder):
     put("hdf5-loop.h5", "leads in a circle", lambda f: f.create_group("g").__setitem__("up", f))
     put("hdf5-text.h5", "texts", lambda f: f.create_dataset("x", data="text", dtype=h5py.string_dtype()))
     put("hdf5-records.h5", "records", lambda f: f.create_dataset("x", (2,), [("a", "f4"), ("b", "i4")]))
-    put("hdf5-lzf.h5", "LZF", lambda f: f.create_dataset("x", data=np.zeros((9, 9)), compression="lzf"))
     CONTENT.update(text)
+
+
+def lzf(folder, rng):
+    """h5py's own filter, of every type; a chunk that does not shrink is kept as it is."""
+    path = folder / "hdf5-lzf.h5"
+    with h5py.File(path, "w") as f:
+        for order in "<>":
+            for name, code in SMALL.items():
+                value = (rng.standard_normal((23, 17)) * 20).astype(order + code)
+                f.create_dataset("%s%s" % (name, order), data=value, chunks=(10, 8), compression="lzf", shuffle=order == ">")
+        for name in ("bool", "int8", "uint8"):
+            f.create_dataset(name, data=(rng.standard_normal((23, 17)) > 0).astype(name), chunks=(10, 8), compression="lzf")
+        f.create_dataset("zeros", data=np.zeros((900, 90)), compression="lzf", fletcher32=True)
+        f.create_dataset("far", data=np.tile(np.arange(2000, dtype="<u2"), 5), compression="lzf")
+        f.create_dataset("random", data=rng.integers(0, 256, (64, 64), "u1"), chunks=(64, 64), compression="lzf")
+        grown = f.create_dataset("grown", data=np.ones((5, 4), "f4"), chunks=(5, 4), maxshape=(None, 4), compression="lzf")
+        grown.resize((20, 4))
+    record(path)
+
+
+def large(folder):
+    """Attributes and names that are too large for the blocks of a heap."""
+    path = folder / "hdf5-large.h5"
+    with h5py.File(path, "w", libver="latest") as f:
+        f["w"] = np.arange(3.0)
+        f["w"].attrs["numbers"] = np.zeros(20000)
+        f.attrs["text"] = "x" * 70000
+        f.attrs["small"] = 1
+        for i in range(10):
+            f["g/%d" % i + "x" * 5000] = np.full(3, i, "i2")
+    record(path)
 
 
 def by_keras(folder):
@@ -233,6 +263,8 @@ def by_keras(folder):
 def main() -> int:
     folder = pathlib.Path(sys.argv[1])
     write(folder, np.random.default_rng(5))
+    lzf(folder, np.random.default_rng(6))
+    large(folder)
     by_keras(folder)
     text = json.dumps(CONTENT, indent=1, sort_keys=True, ensure_ascii=False)
     (folder / "hdf5.json").write_text(text + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ enum {
     SFT__H5_FILTERS = 8,
     SFT__H5_WINDOW = 8192,
     SFT__H5_WINDOWS = 8,
+    SFT__H5_LZF = 32000, /* h5py's filter */
     SFT__H5_NAME_MAX = 65536 /* of a path */
 };
 
@@ -314,6 +315,8 @@ sft_status sft__h5_extensible_array(sft__h5 *h, const sft__h5_dataset *d, sft__h
 /* The chunks, decoded, one behind the other, as a source (hdf5_filter.c). */
 sft_status sft__h5_chunk_source(sft_source **out, sft__h5 *h, const sft__h5_dataset *d,
                                 const sft__h5_chunks *c, sft_error *err);
+/* LZF; false: damaged, or more than `room` bytes come out (hdf5_lzf.c). */
+bool sft__h5_unlzf(const uint8_t *src, size_t n, uint8_t *dst, size_t room, size_t *out);
 void sft__h5_decoder_drop(struct sft__h5_decoder *decoder);
 
 /* ---------------------------------------------------------------- the whole (hdf5.c) */

@@ -387,11 +387,8 @@ static sft_status named_type(sft__h5 *h, sft__h5_dataset *d, sft_error *err) {
 static const char *filter_refusal(const sft__h5_dataset *d) {
     for (uint32_t i = 0; i < d->filter_count && d->layout == CHUNKED; i++) {
         const uint32_t id = d->filters[i].id;
-        if (id == 32000) {
-            return "data compressed with LZF, a filter of h5py alone";
-        }
-        if (id == 0 || id > 3) {
-            return "data behind a filter that is not deflate, shuffle or fletcher32";
+        if ((id == 0 || id > 3) && id != SFT__H5_LZF) {
+            return "data behind a filter that is not deflate, LZF, shuffle or fletcher32";
         }
     }
     return NULL;

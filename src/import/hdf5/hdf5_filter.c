@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_filter.c - chunks of HDF5 decoded: deflate, shuffle, fletcher32, in any order. The
+ * import/hdf5/hdf5_filter.c - chunks of HDF5 decoded: deflate, LZF, shuffle, fletcher32, in any order. The
  * chunks of a dataset one behind the other are a source; all such sources of a file share one
  * decoder with a few chunks kept, so that memory does not depend on how many there are. Sizes were
  * checked when the source was made. Source: HDF5 File Format Specification, IV.A.2.l. Read first:
@@ -255,6 +255,11 @@ static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_err
         } else if (filter->id == DEFLATE) {
             SFT_TRY(unpack(c, k, s->work[1 - at], s->work[at], &n, err));
             at = 1 - at;
+        } else if (filter->id == SFT__H5_LZF) {
+            if (!sft__h5_unlzf(s->work[at], n, s->work[1 - at], s->room, &n)) {
+                return broken(c, k, err, "a chunk whose LZF stream is damaged");
+            }
+            at = 1 - at;
         } else if (filter->value > 1 && n >= filter->value) {
             unshuffle(s->work[1 - at], s->work[at], n, filter->value);
             at = 1 - at;
@@ -352,7 +357,8 @@ static sft_status check_size(sft__h5 *h, const sft__h5_dataset *d, const sft__h5
     bool packed = false;
 
     for (uint32_t f = 0; f < d->filter_count; f++) {
-        packed = packed || (d->filters[f].id == DEFLATE && (k->mask >> f & 1) == 0);
+        const uint32_t id = d->filters[f].id;
+        packed = packed || ((id == DEFLATE || id == SFT__H5_LZF) && (k->mask >> f & 1) == 0);
     }
     least = packed ? (least > 64 ? (least - 64) / RATIO_MAX : 0) : least;
     if (k->size < least || k->size > 2 * d->chunk_bytes + 1024) {

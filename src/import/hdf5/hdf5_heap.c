@@ -9,7 +9,11 @@
 #include "import/hdf5/hdf5.h"
 #include <stdlib.h>
 
-enum { DEPTH_MAX = 16, ID_MAX = 64 };
+enum {
+    DEPTH_MAX = 16,
+    ID_MAX = 64,
+    HUGE_MOST = 12 << 20 /* bytes of an object by itself that are read: more than any text here */
+};
 
 /* ---------------------------------------------------------------- B-trees of version 2 */
 
@@ -128,12 +132,25 @@ sft_status sft__h5_tree2(sft__h5 *h, uint64_t addr, uint32_t type, sft__h5_each 
 typedef struct heap_id {
     uint64_t offset; /* of a managed object */
     uint64_t len;
+    uint64_t addr; /* of one that is kept by itself; UNDEF: none is */
     uint8_t tiny[16]; /* or the object itself: offset UNDEF */
 } heap_id;
+
+/* An object too large for the blocks of a heap. */
+typedef struct huge {
+    uint64_t key;
+    uint64_t addr;
+    uint64_t len;
+} huge;
 
 typedef struct heap {
     sft__h5 *h;
     uint64_t addr;
+    uint64_t huge_tree; /* of those that are found by a key; UNDEF: none */
+    huge *huges;
+    size_t huge_count;
+    size_t huge_room;
+    size_t keyed; /* ids that are keys of it */
     uint32_t id_len;
     uint32_t offset_width; /* of an offset in an id, and of a block's */
     uint32_t len_width;
@@ -183,6 +200,8 @@ static sft_status heap_open(heap *p, sft_error *err) {
     p->id_len = sft__load_le16(head + 5);
     p->summed = (head[9] & 2) != 0;
     const uint64_t largest = sft__load_le32(head + 10);
+    sft__h5_in large = {head + 14 + l, o, false};
+    p->huge_tree = sft__h5_take_addr(h, &large);
     sft__h5_in in = {head + 14 + 10 * l + 2 * o, 12 + 2 * l + o, false};
     p->width = sft__h5_take(&in, 2);
     p->start = sft__h5_take(&in, l);
@@ -206,9 +225,92 @@ static sft_status heap_open(heap *p, sft_error *err) {
                : sft__h5_bad(h, p->addr, err, "a fractal heap whose ids are too short");
 }
 
+static sft_status nowhere(const heap *p, sft_error *err) {
+    return sft__h5_bad(p->h, p->addr, err, "a large object that its heap does not have");
+}
+
+/* Where it lies, if there is room for that in an id; else a key of the heap's tree. */
+static sft_status take_huge(heap *p, const uint8_t *record, heap_id *id, sft_error *err) {
+    const uint32_t o = p->h->offset_size;
+    const uint32_t l = p->h->length_size;
+
+    if (o + l <= p->id_len - 1) {
+        id->addr = sft__h5_uint(record + 1, o);
+        id->len = sft__h5_uint(record + 1 + o, l);
+        return id->addr != SFT__H5_UNDEF && id->addr != 0 ? SFT_OK : nowhere(p, err);
+    }
+    id->len = sft__h5_uint(record + 1, p->id_len - 1 < 8 ? p->id_len - 1 : 8);
+    id->addr = 0; /* until its key is looked up */
+    p->keyed++;
+    return SFT_OK;
+}
+
+/* Address, length, key. */
+static sft_status each_huge(void *ctx, const uint8_t *record, size_t size, sft_error *err) {
+    heap *p = ctx;
+    sft__h5_in in = {record, size, false};
+    huge it;
+
+    it.addr = sft__h5_take_addr(p->h, &in);
+    it.len = sft__h5_take(&in, p->h->length_size);
+    it.key = sft__h5_take(&in, p->h->length_size);
+    if (in.bad) {
+        return sft__h5_bad(p->h, p->huge_tree, err, "a large object's record cut short");
+    }
+    SFT_TRY(sft__h5_grow(p->h, &p->huges, &p->huge_room, p->huge_count, sizeof *p->huges, err));
+    p->huges[p->huge_count++] = it;
+    return SFT_OK;
+}
+
+static int by_key(const void *a, const void *b) {
+    const huge *x = a;
+    const huge *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* The keys of large objects become their places. */
+static sft_status find_huge(heap *p, sft_error *err) {
+    if (p->keyed == 0) {
+        return SFT_OK;
+    }
+    if (p->huge_tree != SFT__H5_UNDEF) {
+        SFT_TRY(sft__h5_tree2(p->h, p->huge_tree, 1, each_huge, p, err));
+    }
+    if (p->huge_count > 1) {
+        qsort(p->huges, p->huge_count, sizeof *p->huges, by_key);
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        heap_id *id = &p->ids[i];
+        if (id->addr != 0) {
+            continue;
+        }
+        const huge want = {.key = id->len};
+        const huge *it = p->huge_count != 0 ? bsearch(&want, p->huges, p->huge_count,
+                                                      sizeof want, by_key)
+                                            : NULL;
+        if (it == NULL || it->addr == SFT__H5_UNDEF || it->addr == 0) {
+            return nowhere(p, err);
+        }
+        id->addr = it->addr;
+        id->len = it->len;
+    }
+    return SFT_OK;
+}
+
+/* As much of a large object as anything here looks at. */
+static sft_status fetch_huge(heap *p, const heap_id *id, sft__h5_each each, void *ctx,
+                             sft_error *err) {
+    sft__h5 *h = p->h;
+    const size_t n = id->len < HUGE_MOST ? (size_t)id->len : HUGE_MOST;
+
+    SFT_TRY(sft__h5_block(h, &h->heap, id->addr, n, "a large object of a heap", err));
+    p->block_at = SFT__H5_UNDEF; /* its memory is used */
+    return each(ctx, h->heap.data, n, err);
+}
+
 static sft_status each_id(void *ctx, const uint8_t *record, size_t size, sft_error *err) {
     heap *p = ctx;
-    heap_id id = {SFT__H5_UNDEF, 0, {0}};
+    heap_id id = {SFT__H5_UNDEF, 0, SFT__H5_UNDEF, {0}};
 
     if (size < p->skip + p->id_len) {
         return sft__h5_bad(p->h, p->addr, err, "records too short for the ids of their heap");
@@ -224,9 +326,10 @@ static sft_status each_id(void *ctx, const uint8_t *record, size_t size, sft_err
     } else if (kind == 0) {
         id.offset = sft__h5_uint(record + 1, p->offset_width);
         id.len = sft__h5_uint(record + 1 + p->offset_width, p->len_width);
+    } else if (kind == 1) {
+        SFT_TRY(take_huge(p, record, &id, err));
     } else {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, p->h->base + p->addr,
-                            "hdf5: a link or attribute kept by itself (a huge object)");
+        return sft__h5_bad(p->h, p->addr, err, "an object of a heap of an unknown kind");
     }
     SFT_TRY(sft__h5_grow(p->h, &p->ids, &p->room, p->count, sizeof *p->ids, err));
     p->ids[p->count++] = id;
@@ -329,6 +432,10 @@ static sft_status fetch_all(heap *p, sft__h5_each each, void *ctx, sft_error *er
     }
     for (size_t i = 0; i < p->count; i++) {
         const heap_id *id = &p->ids[i];
+        if (id->addr != SFT__H5_UNDEF) {
+            SFT_TRY(fetch_huge(p, id, each, ctx, err));
+            continue;
+        }
         if (id->offset == SFT__H5_UNDEF) {
             SFT_TRY(each(ctx, id->tiny, (size_t)id->len, err));
             continue;
@@ -360,8 +467,12 @@ sft_status sft__h5_dense(sft__h5 *h, uint64_t addr, uint64_t tree_addr, uint32_t
         status = sft__h5_tree2(h, tree_addr, type, each_id, &p, err);
     }
     if (status == SFT_OK) {
+        status = find_huge(&p, err);
+    }
+    if (status == SFT_OK) {
         status = fetch_all(&p, each, ctx, err);
     }
     sft__free(h->job->allocator, p.ids, p.room * sizeof *p.ids);
+    sft__free(h->job->allocator, p.huges, p.huge_room * sizeof *p.huges);
     return status;
 }
