@@ -192,7 +192,8 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
             tell_folder(c, operand, folder, f->name);
         } else if (!is_read(catalog, f->name)) {
             cli_lost_tell(c, operand, f->name,
-                          "weights that are none of this model's: not carried along");
+                          "weights that are none of this model's: not carried along (name the file to "
+                          "take them)");
         }
     }
     drop(&all);

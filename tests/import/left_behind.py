@@ -66,7 +66,10 @@ def behind(tmp):
     assert "left out: adapter_model.bin: " in run("convert", alone, "-o", os.path.join(tmp, "alone.out2")).stderr
     assert "left out" not in run("convert", alone, "-o", alone).stderr  # there it stays
     save_file({"x": X}, os.path.join(alone, "extra.safetensors"))
-    assert "left out: extra.safetensors: " in run("convert", alone, "-o", os.path.join(tmp, "alone.out4")).stderr
+    os.rename(os.path.join(alone, "model.safetensors"), os.path.join(tmp, "aside.safetensors"))
+    run("convert", os.path.join(alone, "pytorch_model.bin"), "-o", os.path.join(tmp, "alone.out4"))
+    assert "left out: adapter_model.bin: " in run("convert", alone, "-o", os.path.join(tmp, "alone.out5")).stderr
+    os.remove(os.path.join(alone, "extra.safetensors"))
     # split and join of safetensors: the same model in another format, and models of their own below.
     model = os.path.join(tmp, "out")
     torch.save({"a": X}, os.path.join(model, "pytorch_model.bin"))
@@ -80,6 +83,45 @@ def behind(tmp):
     os.symlink("vocab.json", os.path.join(alone, "merges.txt"))
     told = run("convert", alone, "-o", os.path.join(tmp, "alone.out3")).stderr
     assert told.count("a directory: not carried along") == 2, told
+
+
+def two_models(tmp):
+    """Of a directory with safetensors and with PyTorch's files every command takes the safetensors, and names the others."""
+    for kind, sharded in ("one", False), ("sharded", True):
+        folder = os.path.join(tmp, "two-" + kind)
+        os.mkdir(folder)
+        if sharded:
+            save_shards(folder, [{"a": X}, {"b": X + 1}])
+        else:
+            torch.save({"a": X}, os.path.join(folder, "pytorch_model.bin"))
+        there = sorted(n for n in os.listdir(folder) if n.endswith(".bin"))
+        save_file({"a": X + 100, "c": X}, os.path.join(folder, "model.safetensors"))
+        for name, verb, more in (("o", "convert", []), ("o.npz", "convert", []), ("o.pt", "convert", []), ("shards", "convert", ["--max-shard-size", "12"]),
+                                 ("some", "convert", ["-s", "*"]), ("split", "split", []), ("joined", "join", []), ("copy", "cp", None)):
+            out = os.path.join(tmp, kind + name)
+            if more is None:
+                run(verb, folder, out)
+            else:
+                told = run(verb, folder, "-o", out, *more).stderr
+                assert all(f"left out: {n}: " in told for n in there) and "model.safetensors" not in told, told
+            if name.endswith((".npz", ".pt")):
+                run("convert", out, "-o", out + ".safetensors")
+                out += ".safetensors"
+            run("diff", folder, out)
+            CHECKS["commands on two models"] += 1
+        told = run("convert", folder, "-o", folder, "-f", want=1).stderr  # which one is meant?
+        assert "name " + ("its index" if sharded else "the file") in told, told
+        named = os.path.join(tmp, kind + "-named.safetensors")
+        run("convert", os.path.join(folder, "pytorch_model.bin" + (".index.json" if sharded else "")), "-o", named)
+        assert set(load_file(named)) == ({"a", "b"} if sharded else {"a"}) and load_file(named)["a"][0] == 0
+        # Safetensors that do not open are an error, not a reason to take others; in place they are made anew.
+        with open(os.path.join(folder, "model.safetensors"), "w") as f:
+            f.write("torn")
+        run("convert", folder, "-o", os.path.join(tmp, kind + "-torn"), want=1)
+        os.remove(os.path.join(folder, "model.safetensors"))
+        run("convert", folder, "-o", folder)
+        assert set(load_file(os.path.join(folder, "model.safetensors"))) == {"a"} if not sharded else True
+        run("convert", folder, "-o", folder, want=1)
 
 
 def chosen(tmp):
@@ -278,7 +320,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, chosen, trees, collected, other_names, compared, outputs:
+    for check in behind, two_models, chosen, trees, collected, other_names, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

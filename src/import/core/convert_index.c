@@ -343,32 +343,68 @@ static bool is_folder(const char *path, const sft_allocator *allocator) {
     return is;
 }
 
-static sft_status try_folder(folder *f, bool *done, sft_error *err) {
-    sft_source *source;
+/* Is `file` in the input? */
+static bool has_file(const folder *f, const char *file, sft_source **source) {
     sft__buf path;
-    sft_status status = SFT_OK;
 
     sft__buf_init(&path, f->c->allocator);
-    if (!join(&path, f->input, "pytorch_model.bin.index.json")) {
-        status = sft__fail_nomem(err, path.len);
-    } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
-               SFT_OK) {
+    const bool has = join(&path, f->input, file) &&
+                     sft_source_open(source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
+                         SFT_OK;
+    sft__buf_reset(&path);
+    return has;
+}
+
+/* Does the directory open as safetensors, or should it? Then it is that model to every command, whatever
+ * lies beside it. (In place, safetensors that do not open are those of a conversion that was killed.) */
+static bool is_safetensors(const folder *f, bool in_place) {
+    sft_catalog *catalog;
+    sft_open_options o;
+    sft_error why;
+
+    SFT_INIT(&o);
+    o.allocator = f->c->read.allocator;
+    o.limits = f->c->read.limits;
+    const sft_status status = sft_catalog_open(&catalog, f->input, &o, &why);
+    if (status == SFT_OK) {
+        sft_catalog_close(catalog);
+    }
+    return status == SFT_OK || (status != SFT_E_FORMAT && !in_place);
+}
+
+static sft_status convert_torch(folder *f, sft_source *index, sft_error *err) {
+    const bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
+
+    if (index == NULL) {
+        return convert_one(f, "pytorch_model.bin", SIZE_MAX, err);
+    }
+    return together ? convert_chosen(f, err) : convert_indexed(f, index, err);
+}
+
+static sft_status try_folder(folder *f, bool *done, sft_error *err) {
+    sft_source *source = NULL;
+    sft_source *index = NULL;
+    sft_status status = SFT_OK;
+
+    const bool torch = has_file(f, "pytorch_model.bin.index.json", &index) ||
+                       has_file(f, "pytorch_model.bin", &source);
+    const bool in_place = torch && sft__same_file(f->input, f->output);
+    const bool several = torch && is_safetensors(f, in_place);
+    if (several && in_place) {
         *done = true;
-        const bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
-        status = together ? convert_chosen(f, err) : convert_indexed(f, source, err);
-        sft_source_close(source);
-    } else if (!join(&path, f->input, "pytorch_model.bin")) {
-        status = sft__fail_nomem(err, path.len);
-    } else if (sft_source_open(&source, path.data, SFT_ACCESS_READ, f->c->allocator, NULL) ==
-               SFT_OK) {
+        status = sft__fail(err, SFT_E_UNSUPPORTED,
+                           "the directory has safetensors, which are its model: to convert "
+                           "pytorch_model.bin beside them, name %s",
+                           index != NULL ? "its index" : "the file");
+    } else if (torch && !several) {
         *done = true;
-        sft_source_close(source);
-        status = convert_one(f, "pytorch_model.bin", SIZE_MAX, err);
+        status = convert_torch(f, index, err);
     } else if (is_folder(f->input, f->c->allocator) && is_folder(f->output, f->c->allocator)) {
         *done = true; /* of another format: files in the directory, not in its place */
         status = convert_chosen(f, err);
     }
-    sft__buf_reset(&path);
+    sft_source_close(source);
+    sft_source_close(index);
     return status;
 }
 

@@ -516,9 +516,10 @@ static sft_status refused_folder(const char *path, bool *is, const sft_allocator
     return status;
 }
 
-sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
-                            const sft_import_options *options, sft_import_report **report,
-                            sft_error *err) {
+/* Of another format than safetensors, by the name of a file in it. *is: it was. */
+static sft_status named_folder(sft_catalog **out, const char *path, bool *is,
+                               const sft_import_options *options, sft_import_report **report,
+                               sft_error *err) {
     static const char *const names[] = {
         "pytorch_model.bin.index.json",
         "pytorch_model.bin",
@@ -529,7 +530,6 @@ sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
     sft__buf file;
     sft_status status = SFT_OK;
 
-    *is = false;
     sft__buf_init(&file, sft__allocator(options->allocator));
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !*is && status == SFT_OK; i++) {
         if (!join(&file, path, false, names[i])) {
@@ -542,14 +542,25 @@ sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
         }
     }
     sft__buf_reset(&file);
-    if (status == SFT_OK && !*is) {
-        sft_error why;
-        status = open_safetensors(out, path, options, report, &why);
-        *is = status != SFT_E_FORMAT; /* "no such folder", or none with safetensors */
-        if (*is && status != SFT_OK && err != NULL) {
+    return status;
+}
+
+sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
+                            const sft_import_options *options, sft_import_report **report,
+                            sft_error *err) {
+    sft_error why;
+
+    /* Safetensors first, as everywhere: other formats beside them are another model. */
+    sft_status status = open_safetensors(out, path, options, report, &why);
+    *is = status != SFT_E_FORMAT; /* "no such folder", or none with safetensors */
+    if (*is) {
+        if (status != SFT_OK && err != NULL) {
             *err = why;
         }
-        status = *is ? status : refused_folder(path, is, sft__allocator(options->allocator), err);
+        return status;
     }
-    return status;
+    status = named_folder(out, path, is, options, report, err);
+    return status == SFT_OK && !*is
+               ? refused_folder(path, is, sft__allocator(options->allocator), err)
+               : status;
 }
