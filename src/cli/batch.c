@@ -3,8 +3,10 @@
  * cli/batch.c - see batch.h.
  */
 #include "batch.h"
+#include "lost.h"
 #include "older.h"
 #include "ranks.h"
+#include "siblings.h"
 #include "sys.h"
 #include "team.h"
 #include "url.h"
@@ -184,6 +186,7 @@ bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
         left_out += sft_catalog_problem_at(*catalog, i)->kind == SFT_PROBLEM_MISSING_TENSOR;
     }
     cli_warn_problems(b->c, *catalog, b->source);
+    b->left_out = left_out + cli_lost_problems(b->c, *catalog);
     if (cli_flag(b->c, "partial")) {
         cli_batch_number_add(b, "tensors_left_out", left_out);
     }
@@ -260,10 +263,28 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
     return SFT_OK;
 }
 
+/* Tensors that --names leaves out. */
+static uint64_t dropped(const cli_batch *b) {
+    const size_t before = b->c->unnamed != NULL ? sft_catalog_count(b->c->unnamed) : 0;
+    const size_t now = sft_catalog_count(b->named);
+
+    return before > now ? before - now : 0;
+}
+
 static void json_more(cli_json *j, const cli_batch *b) {
     for (size_t i = 0; i < b->more_count; i++) {
         cli_json_key(j, b->more[i].key);
         cli_json_u64(j, b->more[i].value);
+    }
+    if (b->named != NULL) {
+        cli_lost_json(b->c, j, b->alias_count, b->left_out + cli_lost_count_all(b->c) + dropped(b));
+    }
+}
+
+/* Weights beside those of the model. */
+static void tell_siblings(const cli_batch *b) {
+    if (b->named != NULL) {
+        cli_siblings_tell(b->c, b->source, b->target, b->named);
     }
 }
 
@@ -273,6 +294,7 @@ static void print_plan(cli_batch *b, const sft_job *job) {
     char hex[65];
     cli_json j;
 
+    tell_siblings(b);
     (void)b->api->job_plan(job, plan_line, b->c, NULL); /* its visitor never fails */
     b->api->job_total(job, &total);
     b->api->job_key(job, key);
@@ -417,6 +439,9 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
                                   ? cli_team_run(c, job, b->folder, &o, &result, &err)
                                   : b->api->job_run(job, b->folder, &o, &result, &err);
     cli_control_end(c);
+    if (status == SFT_OK) {
+        tell_siblings(b);
+    }
     if (status != SFT_OK) {
         const int before = c->status;
         cli_fail_plainly(c, b->target, &err);
@@ -478,6 +503,9 @@ void cli_batch_run(cli_batch *b, const char *label) {
         return;
     }
     cli_batch_aliases(b);
+    if (b->carries) {
+        cli_batch_metadata(b);
+    }
     if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;

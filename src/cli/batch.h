@@ -30,7 +30,9 @@ typedef struct cli_batch {
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
     bool carries;   /* tensors stay whole: so do the digests that the source records of them */
-    const sft_catalog *named;     /* whose other names of tensors go on; NULL: none */
+    const sft_catalog *named;     /* the model: its other names of tensors go on; NULL: several */
+    uint64_t alias_count;         /* that do */
+    uint64_t left_out;            /* tensors of `named` that are not whole */
     sft_metadata_entry **aliases; /* owned: of each file, with what it had before; or NULL */
     sft_metadata_entry *carried; /* owned, with their values: two for each file */
     bool published; /* by this run */
@@ -55,6 +57,8 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size);
 bool cli_batch_carry(cli_batch *b);
 /* The same for other names of tensors that b->named has and its metadata do not record. */
 void cli_batch_aliases(cli_batch *b);
+/* Names what the model's files say differently, and a tree of some of its tensors: neither goes on. */
+void cli_batch_metadata(cli_batch *b);
 /* Tells the plan, or carries it out and tells of that. label: of the progress line. */
 void cli_batch_run(cli_batch *b, const char *label);
 

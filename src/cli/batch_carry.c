@@ -6,6 +6,7 @@
  */
 #include "batch.h"
 #include "cp.h"
+#include "lost.h"
 #include "verify.h"
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,16 @@ static bool is_recorded(const sft_catalog *catalog, const char *name, size_t len
     return false;
 }
 
+/* Does a file that is written take over the metadata that have the name? */
+static bool goes_on(const cli_batch *b, const char *name, size_t len) {
+    for (size_t k = 0; k < b->count; k++) {
+        if (is_recorded(b->files[k].catalog, name, len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_alias(cli_batch *b, size_t file, const sft_metadata_entry *e) {
     sft_job_file *f = &b->files[file];
     sft_metadata_entry *more = cli_alloc(f->metadata_count + 1, sizeof *more);
@@ -101,15 +112,22 @@ void cli_batch_aliases(cli_batch *b) {
         const sft_tensor *t = sft_catalog_at(b->named, of);
         const sft_metadata_entry e = {name, len, t->name, t->name_len};
         if (is_recorded(b->named, name, len)) {
+            b->alias_count += goes_on(b, name, len);
             continue;
         }
         const bool whole = cli_shows_all(t, sft_catalog_find(b->named, name, len));
-        parts += !whole;
+        if (!whole) {
+            parts++;
+            cli_lost_note(b->c, name, len, "another name of a part of a tensor: convert keeps it");
+        }
+        bool taken = false;
         for (size_t k = 0; whole && k < b->count; k++) {
             if (takes_in(&b->files[k], t)) {
                 add_alias(b, k, &e);
+                taken = true;
             }
         }
+        b->alias_count += taken;
     }
     if (parts > 0) {
         char number[32];
@@ -157,10 +175,49 @@ bool cli_batch_carry(cli_batch *b) {
         lost |= one;
     }
     if (lost != 0 || of_ranks(b)) {
-        cli_warn(
-            b->c, b->source,
-            "recorded digests do not fit what is written and are left out; --record records new "
-            "ones");
+        cli_lost_digests(b->c, b->source, lost, "what is written", "--record");
     }
     return true;
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+/* Digests and other names are handed on by themselves. */
+static bool is_of_names(const sft_catalog *catalog, const sft_metadata_entry *e) {
+    return (e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0) ||
+           (e->key_len == 10 && (memcmp(e->key, "sft.crc32c", 10) == 0 ||
+                                 memcmp(e->key, "sft.sha256", 10) == 0)) ||
+           sft_catalog_find(catalog, e->key, e->key_len) != NULL;
+}
+
+/* Why the entry of one of the files is not one of all; NULL: it is. */
+static const char *why_left_out(const sft_catalog *catalog, const sft_metadata_entry *e) {
+    const bool tree = e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
+    bool same;
+    const size_t have = cli_lost_agree(catalog, e, &same);
+
+    if (same && (!tree || have == sft_catalog_file_count(catalog))) {
+        return NULL;
+    }
+    return tree ? "it names the tensors of one of the files"
+                : "the files have different values of it";
+}
+
+/* What the files say differently is of none of them any more, nor is a tree of a part of the tensors. */
+void cli_batch_metadata(cli_batch *b) {
+    const sft_catalog *catalog = b->named;
+
+    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
+            sft_metadata_entry e;
+            (void)sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            if (!cli_lost_is_first(catalog, f, &e) || is_of_names(catalog, &e)) {
+                continue;
+            }
+            const char *why = why_left_out(catalog, &e);
+            if (why != NULL) {
+                cli_lost_metadata(b->c, b->source, e.key, e.key_len, why);
+            }
+        }
+    }
 }

@@ -326,8 +326,7 @@ static void json_end(converting *k, const sft_import_converted *r) {
         const char *key;
         uint64_t value;
     } numbers[] = {
-        {"tensors", r->tensors},       {"aliases", r->aliases},
-        {"left_out", r->left_out},     {"cast", r->cast},
+        {"tensors", r->tensors},       {"cast", r->cast},
         {"gathered", r->gathered},     {"data_bytes", r->data_bytes},
         {"file_bytes", r->file_bytes}, {"unused_bytes", r->unused_bytes},
         {"files", r->files},           {"verified", r->verified},
@@ -341,7 +340,7 @@ static void json_end(converting *k, const sft_import_converted *r) {
         cli_json_key(j, numbers[i].key);
         cli_json_u64(j, numbers[i].value);
     }
-    cli_lost_json(k->c, j);
+    cli_lost_json(k->c, j, r->aliases, r->left_out);
     cli_notes_json(k->c, j);
     cli_json_close(j, '}');
     cli_json_newline(j);
@@ -735,8 +734,8 @@ const cli_command cli_cmd_convert = {
         "or an "
         "index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
-        "writes schema, inputs, output, tensors, aliases, left_out, cast, gathered, data_bytes, "
-        "file_bytes, unused_bytes, files, verified, left_out_parts, notes; with --plan also plan: an "
+        "writes schema, inputs, output, tensors, cast, gathered, data_bytes, file_bytes, "
+        "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also plan: an "
         "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face folder\n"

@@ -6,6 +6,7 @@
 #include "cp.h"
 #include "lost.h"
 #include "older.h"
+#include "siblings.h"
 #include "sys.h"
 #include "work.h"
 #include <stdatomic.h>
@@ -263,9 +264,7 @@ static sft_status carry_digests(const cli_copy *copy, sft_writer *writer, sft_er
     const sft_status status = sft_writer_carry_digests(writer, origins, &lost, err);
     free(origins);
     if (status == SFT_OK && lost != 0) {
-        cli_warn(copy->c, copy->source,
-                 "recorded digests do not fit the copy and are left out; --digests records new "
-                 "ones");
+        cli_lost_digests(copy->c, copy->source, lost, "the copy", "--digests");
     }
     return status;
 }
@@ -406,17 +405,14 @@ static void print_json(const cli_copy *copy, bool planned, uint64_t file_bytes) 
     cli_json_string(&j, copy->target);
     cli_json_key(&j, "tensors");
     cli_json_u64(&j, copy->count);
-    cli_json_key(&j, "aliases");
-    cli_json_u64(&j, copy->carry ? copy->other_count : 0);
     cli_json_key(&j, "data_bytes");
     cli_json_u64(&j, copy->data_bytes);
     cli_json_key(&j, "renamed");
     cli_json_u64(&j, copy->renamed);
     cli_json_key(&j, "cast");
     cli_json_u64(&j, copy->cast);
-    cli_json_key(&j, "left_out");
-    cli_json_u64(&j, copy->dropped + cli_lost_count_all(copy->c));
-    cli_lost_json(copy->c, &j);
+    cli_lost_json(copy->c, &j, copy->carry ? copy->other_count : 0,
+                  copy->dropped + copy->orphans + cli_lost_count_all(copy->c));
     cli_json_key(&j, "metadata_entries");
     cli_json_u64(&j, copy->pair_count);
     if (planned) {
@@ -485,7 +481,9 @@ static void run_copy(cli_copy *copy) {
     if (!cli_copy_choose(copy) || !cli_copy_order(copy) || !cli_copy_metadata(copy)) {
         return;
     }
+    const bool stream = strcmp(copy->target, "-") == 0;
     if (is_plan(c)) {
+        cli_siblings_tell(c, copy->source, copy->target, copy->catalog);
         if (c->json) {
             print_json(copy, true, 0);
         } else {
@@ -493,7 +491,6 @@ static void run_copy(cli_copy *copy) {
         }
         return;
     }
-    const bool stream = strcmp(copy->target, "-") == 0;
     cli_older older = {.c = c};
     bool good = stream || cli_sys_kind(copy->target) == CLI_KIND_FOLDER || /* which the writer refuses */
                 (cli_older_find_set(&older, c, copy->target, 1) && cli_older_begin(&older));
@@ -506,6 +503,7 @@ static void run_copy(cli_copy *copy) {
     if (!good) {
         return;
     }
+    cli_siblings_tell(c, copy->source, copy->target, copy->catalog);
     if (c->json) {
         print_json(copy, false, file_bytes);
     }
@@ -521,6 +519,7 @@ static void run(cli *c) {
         return;
     }
     cli_warn_problems(c, catalog, copy.source);
+    copy.orphans = cli_lost_problems(c, catalog);
     copy.catalog = catalog;
     run_copy(&copy);
     cli_copy_reset(&copy);
@@ -574,8 +573,8 @@ const cli_command cli_cmd_cp = {
         "--select, "
         "--drop and --rename see every name, and of a tensor whose own name is left out the next "
         "becomes its name.\n\n"
-        "--json writes schema, source, target, tensors, aliases, data_bytes, file_bytes, renamed, "
-        "cast, left_out, left_out_parts, "
+        "--json writes schema, source, target, tensors, data_bytes, file_bytes, renamed, "
+        "cast, aliases, left_out, left_out_parts, "
         "metadata_entries; with --plan instead of file_bytes plan: an array of name, dtype, shape, "
         "data_offsets, from_name, from_dtype.",
     .examples =

@@ -6,7 +6,6 @@
 #include "batch.h"
 #include "beside.h"
 #include "ranks.h"
-#include "siblings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,45 +197,6 @@ static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog 
 
 /* ---------------------------------------------------------------- command */
 
-/* Digests and other names are handed on by themselves. */
-static bool is_of_names(const sft_catalog *catalog, const sft_metadata_entry *e) {
-    return (e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0) ||
-           (e->key_len == 10 && (memcmp(e->key, "sft.crc32c", 10) == 0 ||
-                                 memcmp(e->key, "sft.sha256", 10) == 0)) ||
-           sft_catalog_find(catalog, e->key, e->key_len) != NULL;
-}
-
-/* What the files say differently is of none of them any more, nor is a tree of a part of the tensors. */
-static void tell_metadata(cli *c, const sft_catalog *catalog) {
-    const size_t files = sft_catalog_file_count(catalog);
-
-    for (size_t f = 0; f < files; f++) {
-        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
-            sft_metadata_entry e;
-            size_t have = 0;
-            bool same = true;
-            bool earlier = false;
-            (void)sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
-            for (size_t k = 0; k < files; k++) {
-                size_t len;
-                const char *value = sft_catalog_metadata_find(catalog, k, e.key, e.key_len, &len);
-                have += value != NULL;
-                earlier = earlier || (value != NULL && k < f);
-                same = same && (value == NULL ||
-                                (len == e.value_len && memcmp(value, e.value, len) == 0));
-            }
-            const bool tree = e.key_len == 8 && memcmp(e.key, "sft.tree", 8) == 0;
-            if (!earlier && !is_of_names(catalog, &e) && (!same || (tree && have != files))) {
-                char key[128];
-                (void)sft_escape(key, sizeof key, e.key, e.key_len);
-                cli_warn(c, c->operands[0], "metadata \"%s\" is left out: %s", key,
-                         tree ? "it names the tensors of one of the files"
-                              : "the files have different values of it");
-            }
-        }
-    }
-}
-
 static void run(cli *c) {
     const bool unified = cli_flag(c, "unified");
     const char *name = NULL;
@@ -260,12 +220,8 @@ static void run(cli *c) {
             unify(&b, catalog, checkpoint != NULL ? b.api->checkpoint_layouts(checkpoint) : NULL);
         } else {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
-            tell_metadata(c, catalog);
             b.carries = true;
             cli_batch_run(&b, "joining");
-        }
-        if (c->status == 0) {
-            cli_siblings_tell(c, c->operands[0], b.target, catalog);
         }
         cli_beside_carry(c, c->operands[0], b.target);
         cli_close(c, catalog);

@@ -5,7 +5,6 @@
  */
 #include "batch.h"
 #include "beside.h"
-#include "siblings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +93,6 @@ static void run(cli *c) {
     b.carries = true;
     b.named = catalog;
     cli_batch_run(&b, "splitting");
-    if (c->status == 0) {
-        cli_siblings_tell(c, c->operands[0], b.target, catalog);
-    }
     cli_beside_carry(c, c->operands[0], b.target);
     cli_batch_reset(&b);
     free(s.lists);

@@ -45,6 +45,7 @@ typedef struct cli_copy {
     size_t renamed;
     size_t cast;
     size_t dropped;
+    uint64_t orphans; /* tensors that the index does not name */
     cli_pair *pairs;
     size_t pair_count;
     bool has_metadata;

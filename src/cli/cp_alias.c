@@ -5,6 +5,7 @@
  * say something about a tensor by its name. Read cp.h first.
  */
 #include "cp.h"
+#include "lost.h"
 #include "foreign.h"
 #include "wing.h"
 #include "work.h"
@@ -264,6 +265,8 @@ bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
         (void)sft_escape(key, sizeof key, pair->key, pair->key_len);
         cli_warn(copy->c, copy->source,
                  "metadata \"%s\" is left out for tensors that are cast: it tells their type", key);
+        cli_lost_note(copy->c, pair->key, pair->key_len,
+                      "what it tells of the types of tensors that are cast");
     }
     *pair = (cli_pair){now.key, now.key_len, now.value, now.value_len};
     return status == SFT_OK && now.key != NULL;

@@ -3,6 +3,7 @@
  * cli/cp_metadata.c - --metadata: what the copy says of itself. Read cp.h first.
  */
 #include "cp.h"
+#include "lost.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,9 +53,8 @@ static void add_file(cli_copy *copy, size_t file) {
             continue;
         }
         if (is_stale(copy, pair.key, pair.key_len)) {
-            cli_warn(copy->c, copy->source,
-                     "metadata \"%.*s\" is left out: it is about tensors that the copy changes",
-                     (int)pair.key_len, pair.key);
+            cli_lost_metadata(copy->c, copy->source, pair.key, pair.key_len,
+                              "it is about tensors that the copy changes");
             continue;
         }
         size_t old_len = 0;
@@ -70,6 +70,8 @@ static void add_file(cli_copy *copy, size_t file) {
             (void)sft_escape(key, sizeof key, pair.key, pair.key_len);
             cli_warn(copy->c, sft_catalog_file_at(copy->catalog, file)->path,
                      "metadata \"%s\" has another value in an earlier file, which is kept", key);
+            cli_lost_note(copy->c, pair.key, pair.key_len,
+                          "another value of it, in an earlier file, is kept");
         }
     }
 }

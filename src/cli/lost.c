@@ -5,6 +5,7 @@
  */
 #include "lost.h"
 #include "wing.h"
+#include <sft/digest.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,62 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
+void cli_lost_note(cli *c, const char *subject, size_t len, const char *message) {
+    char *name = cli_alloc(len + 1, 1);
+
+    memcpy(name, subject, len);
+    c->left = cli_resize(c->left, c->left_count + 1, sizeof *c->left);
+    c->left[c->left_count++] = (struct cli_left){name, copy_text(message)};
+}
+
+void cli_lost_metadata(cli *c, const char *operand, const char *key, size_t len, const char *why) {
+    char name[128];
+
+    (void)sft_escape(name, sizeof name, key, len);
+    cli_warn(c, operand, "metadata \"%s\" is left out: %s", name, why);
+    cli_lost_note(c, key, len, why);
+}
+
+bool cli_lost_is_first(const sft_catalog *catalog, size_t file, const sft_metadata_entry *e) {
+    for (size_t k = 0; k < file; k++) {
+        if (sft_catalog_metadata_find(catalog, k, e->key, e->key_len, NULL) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+size_t cli_lost_agree(const sft_catalog *catalog, const sft_metadata_entry *e, bool *same) {
+    size_t have = 0;
+
+    *same = true;
+    for (size_t k = 0; k < sft_catalog_file_count(catalog); k++) {
+        size_t len;
+        const char *value = sft_catalog_metadata_find(catalog, k, e->key, e->key_len, &len);
+        have += value != NULL;
+        *same = *same &&
+                (value == NULL || (len == e->value_len && memcmp(value, e->value, len) == 0));
+    }
+    return have;
+}
+
+void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *what,
+                      const char *option) {
+    static const char why[] = "digests are recorded of other bytes than those of the output";
+
+    cli_warn(c, operand, "recorded digests do not fit %s and are left out; %s records new ones", what,
+             option);
+    if ((kinds & SFT_DIGEST_CRC32C) != 0) {
+        cli_lost_note(c, "sft.crc32c", 10, why);
+    }
+    if ((kinds & SFT_DIGEST_SHA256) != 0) {
+        cli_lost_note(c, "sft.sha256", 10, why);
+    }
+    if (kinds == 0) {
+        cli_lost_note(c, "digests", 7, "they are recorded of parts of tensors");
+    }
+}
+
 void cli_lost_tell(cli *c, const char *operand, const char *subject, const char *format, ...) {
     char message[400];
     char name[300];
@@ -69,8 +126,22 @@ void cli_lost_tell(cli *c, const char *operand, const char *subject, const char 
     va_end(args);
     (void)sft_escape(name, sizeof name, subject, strlen(subject));
     cli_warn(c, operand, "left out: %s: %s", name, message);
-    c->left = cli_resize(c->left, c->left_count + 1, sizeof *c->left);
-    c->left[c->left_count++] = (struct cli_left){copy_text(subject), copy_text(message)};
+    cli_lost_note(c, subject, strlen(subject), message);
+}
+
+/* Files that an index does not name are told as other weights of the directory. */
+uint64_t cli_lost_problems(cli *c, const sft_catalog *catalog) {
+    uint64_t tensors = 0;
+
+    for (size_t i = 0; i < sft_catalog_problem_count(catalog); i++) {
+        const sft_problem *p = sft_catalog_problem_at(catalog, i);
+        if (p->kind == SFT_PROBLEM_ORPHAN_TENSOR || p->kind == SFT_PROBLEM_MISSING_TENSOR ||
+            p->kind == SFT_PROBLEM_ALIAS) {
+            cli_lost_note(c, p->subject, p->subject_len, p->message);
+            tensors += p->kind == SFT_PROBLEM_ORPHAN_TENSOR;
+        }
+    }
+    return tensors;
 }
 
 /* Calls `each`, unless it is NULL, with every finding of a kind; returns how many tensors and objects these
@@ -109,7 +180,11 @@ static void put_finding(cli_json *j, const sft_finding *f) {
     cli_json_close(j, '}');
 }
 
-void cli_lost_json(const cli *c, cli_json *j) {
+void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_out) {
+    cli_json_key(j, "aliases");
+    cli_json_u64(j, aliases);
+    cli_json_key(j, "left_out");
+    cli_json_u64(j, left_out);
     cli_json_key(j, "left_out_parts");
     cli_json_open(j, '[');
     (void)walk(c, SFT_FINDING_LEFT_OUT, put_finding, j);

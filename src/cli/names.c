@@ -3,6 +3,7 @@
  * cli/names.c - see names.h.
  */
 #include "names.h"
+#include "lost.h"
 #include "sys.h"
 #include "url.h"
 #include <sft/digest.h>
@@ -78,27 +79,46 @@ static bool read_config(cli *c, const char *operand, char **text, size_t *size) 
     return true;
 }
 
-void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
-                    const sft_catalog *after, const char *why) {
+/* Of one file or rank: nothing is lost with it. */
+static bool is_of_one_file(const sft_metadata_entry *e) {
     static const char *const others[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
                                          "DCP_VERSION"};
-    const size_t count =
-        sft_catalog_file_count(before) > 0 ? sft_catalog_metadata_count(before, 0) : 0;
 
-    for (size_t i = 0; i < count; i++) {
-        sft_metadata_entry e;
-        char key[128];
-        bool told;
-        (void)sft_catalog_metadata_at(before, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        told = sft_digest_is_key(e.key, e.key_len) || sft_catalog_file_count(after) == 0 ||
-               sft_catalog_metadata_find(after, 0, e.key, e.key_len, NULL) != NULL;
-        for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
-            told = told ||
-                   (strlen(others[k]) == e.key_len && memcmp(others[k], e.key, e.key_len) == 0);
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        if (strlen(others[k]) == e->key_len && memcmp(others[k], e->key, e->key_len) == 0) {
+            return true;
         }
-        if (!told) {
-            (void)sft_escape(key, sizeof key, e.key, e.key_len);
-            cli_warn(c, operand, "metadata \"%s\" is left out: %s", key, why);
+    }
+    return sft_digest_is_key(e->key, e->key_len);
+}
+
+/* Only the first file's go on. */
+static void tell_file(cli *c, const char *operand, const sft_catalog *before, size_t file,
+                      const sft_catalog *after, const char *why) {
+    for (size_t i = 0; i < sft_catalog_metadata_count(before, file); i++) {
+        sft_metadata_entry e;
+        bool same;
+        (void)sft_catalog_metadata_at(before, file, i, &e.key, &e.key_len, &e.value, &e.value_len);
+        if (is_of_one_file(&e) || !cli_lost_is_first(before, file, &e)) {
+            continue;
+        }
+        (void)cli_lost_agree(before, &e, &same);
+        if (file != 0) {
+            cli_lost_metadata(c, operand, e.key, e.key_len, "the model's first file does not have it");
+        } else if (sft_catalog_metadata_find(after, 0, e.key, e.key_len, NULL) == NULL) {
+            cli_lost_metadata(c, operand, e.key, e.key_len, why);
+        } else if (!same) {
+            cli_lost_metadata(c, operand, e.key, e.key_len,
+                              "the files have different values of it, the first one's is kept");
+        }
+    }
+}
+
+void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
+                    const sft_catalog *after, const char *why) {
+    for (size_t f = 0; f < sft_catalog_file_count(before); f++) {
+        if (sft_catalog_file_count(after) != 0) {
+            tell_file(c, operand, before, f, after, why);
         }
     }
 }

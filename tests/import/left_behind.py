@@ -9,6 +9,7 @@ import argparse
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -122,6 +123,44 @@ def two_models(tmp):
         run("convert", folder, "-o", folder)
         assert set(load_file(os.path.join(folder, "model.safetensors"))) == {"a"} if not sharded else True
         run("convert", folder, "-o", folder, want=1)
+
+
+def documents(tmp):
+    """Every command that writes a model says in --json what stays behind, as convert does."""
+    x = torch.ones(3)
+    nested, model, layout = os.path.join(tmp, "nested.pt"), os.path.join(tmp, "model"), os.path.join(tmp, "layout.json")
+    torch.save({"model": {"a": x, "t": x}, "optimizer": {"state": {0: {"m": x + 3}}, "param_groups": []}}, nested)
+    shards = {"model-00001-of-00002.safetensors": {"a": x, "orphan": x + 2}, "model-00002-of-00002.safetensors": {"b": x + 1}}
+    os.mkdir(model)
+    for k, (name, state) in enumerate(shards.items()):
+        save_file(state, os.path.join(model, name), {"format": "pt", "k": str(k), **({"z": "1"} if k else {})})
+    with open(os.path.join(model, "model.safetensors.index.json"), "w") as f:
+        json.dump({"metadata": {"total_size": 24}, "weight_map": {n: s for s, state in shards.items() for n in state if n != "orphan"}}, f)
+    torch.save({"u": x}, os.path.join(model, "pytorch_model.bin"))
+    with open(layout, "w") as f:
+        json.dump({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 1}}, "tensors": [{"name": "a", "whole": True}]}, f)
+    commands = {"convert": ["-o", "c.safetensors"], "cp": ["cp.safetensors"], "split": ["-o", "sp"], "join": ["-o", "j.safetensors"],
+                "slice": ["-o", "sl.safetensors", "--layout", layout, "-k", "0"], "reshard": ["-o", "rs", "--target-layout", layout]}
+    for verb, args in commands.items():
+        for plan in ["--plan"], []:
+            for source, aliases, left, parts in (nested, 1, 1, {"optimizer"}), (model, 0, 1, {"orphan", "pytorch_model.bin", "k"}):
+                out = [os.path.join(tmp, "d", a) if not os.path.isabs(a) and not a.startswith("-") and a != "0" else a for a in args]
+                os.makedirs(os.path.join(tmp, "d"), exist_ok=True)
+                if verb == "convert" and source == model:
+                    out[-1] = os.path.join(tmp, "d", "folder")
+                r = run(verb, source, *out, "--json", "-q", *plan)
+                told = json.loads(r.stdout.splitlines()[-1])
+                got = {p["subject"] for p in told["left_out_parts"]}
+                parts = parts | {"z"} if verb in ("slice", "reshard") and source == model else parts  # which keep the first file's
+                parts = parts - {"k"} if verb == "convert" and plan else parts  # whose plan is of tensors alone
+                assert told["aliases"] == aliases and told["left_out"] == left and got == parts, (verb, plan, source, told)
+                CHECKS["documents"] += 1
+                shutil.rmtree(os.path.join(tmp, "d"))
+    names = os.path.join(tmp, "names.json")
+    with open(names, "w") as f:
+        json.dump({"format": "safetensors.names/1", "otherwise": "keep", "rules": [{"drop": "b"}]}, f)
+    told = json.loads(run("join", model, "-o", os.path.join(tmp, "j.safetensors"), "--names", names, "--json").stdout)
+    assert told["left_out"] == 2, told
 
 
 def chosen(tmp):
@@ -320,7 +359,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, two_models, chosen, trees, collected, other_names, compared, outputs:
+    for check in behind, two_models, documents, chosen, trees, collected, other_names, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
