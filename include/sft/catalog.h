@@ -162,6 +162,12 @@ SFT_API sft_status sft_catalog_metadata_at(const sft_catalog *catalog, size_t fi
 SFT_API const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, const char *key,
                                               size_t key_len, size_t *value_len);
 
+/* May the tensor be cast? SFT_E_UNSUPPORTED if the metadata of its file (gguf.tensors, docs/import.md) say
+ * that its bytes are blocks of a quantised type, which are U8 for want of a type of their own: every read,
+ * load and conversion that would cast them gives this error. */
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_can_cast(const sft_catalog *catalog,
+                                                       const sft_tensor *tensor, sft_error *err);
+
 /* Disagreements between an index, its folder and its shards. */
 SFT_API size_t sft_catalog_problem_count(const sft_catalog *catalog);
 SFT_API const sft_problem *sft_catalog_problem_at(const sft_catalog *catalog, size_t index);

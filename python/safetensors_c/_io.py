@@ -13,7 +13,7 @@ from . import _alias, _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
 SafetensorError = _core.SafetensorError
@@ -224,12 +224,37 @@ def rename_keys(tensors: dict[str, Any], rename: Any) -> dict[str, Any]:
     return out
 
 
-def cast_all(frame: Frame, tensors: dict[str, Any], dtype: Any) -> None:
+def blocks_of(metadata: Mapping[str, str] | None) -> Collection[str]:
+    """Names of tensors that the metadata (gguf.tensors) call blocks of a quantised type."""
+    text = metadata.get("gguf.tensors") if metadata else None
+    if text is None:
+        return ()
+    import json  # pylint: disable=import-outside-toplevel
+
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()  # some other text
+    return table if isinstance(table, dict) else ()
+
+
+def refuse_blocks(name: str) -> None:
+    """Bytes of blocks are no numbers that a cast could keep."""
+    raise SafetensorError(
+        f"`{name}` is blocks of a quantised type, not numbers that could be cast: "
+        "dequantize=True of open_any or convert makes numbers of those of a GGUF file"
+    )
+
+
+def cast_all(frame: Frame, tensors: dict[str, Any], dtype: Any, blocks: Collection[str] = ()) -> None:
     """In place in the dict. A mapping casts the names it holds; a dtype casts what is floating-point."""
     if hasattr(dtype, "items"):
         for name, wanted in dtype.items():
             if name in tensors:
-                tensors[name] = frame.cast(tensors[name], wanted, only_floating=False)
+                made = frame.cast(tensors[name], wanted, only_floating=False)
+                if name in blocks and made.dtype != tensors[name].dtype:
+                    refuse_blocks(name)
+                tensors[name] = made
         return
     for name, tensor in tensors.items():
         tensors[name] = frame.cast(tensor, dtype, only_floating=True)
@@ -281,7 +306,7 @@ def load(
                     f.verify()
                 tensors = _load_open(frame, f, choose, links, progress, aliases)
     if dtype is not None:
-        cast_all(frame, tensors, dtype)
+        cast_all(frame, tensors, dtype, blocks_of(metadata))
     if rename is not None:
         tensors = rename_keys(tensors, rename)
     return (tensors, metadata) if with_metadata else tensors

@@ -288,6 +288,7 @@ def load_into(
         if strict and (missing or unexpected):
             raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
         direct, others = {}, {}
+        blocks = _io.blocks_of(f.metadata())
         for new, name in stored.items():
             if new not in tensors:
                 continue
@@ -303,6 +304,8 @@ def load_into(
                 direct[name] = array
             else:
                 others[name] = array
+            if name in blocks and meta.dtype == "U8" and array.dtype != np.uint8:
+                _io.refuse_blocks(name)
         if direct:
             f.load_into(direct, progress=progress)
         for name, array in others.items():

@@ -694,6 +694,7 @@ def _plan_reads(
     """{stored name: tensor}, all checked: those whose memory takes the bytes as they are, and the others."""
     direct: dict[str, torch.Tensor] = {}
     others: dict[str, torch.Tensor] = {}
+    blocks = _io.blocks_of(f.metadata())
     for new, name in stored.items():
         if new not in tensors:
             continue
@@ -715,6 +716,8 @@ def _plan_reads(
             and not (_BIG and _SIZE[tensor.dtype] > 1)
         )
         same = tensor.dtype is _TYPES.get(meta.dtype)
+        if name in blocks and meta.dtype == "U8" and not same:
+            _io.refuse_blocks(name)
         (direct if plain and same else others)[name] = tensor.detach()
     return direct, others
 

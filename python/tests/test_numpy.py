@@ -98,6 +98,10 @@ def test_options(tmp_path):
     half = sn.load_file(path, dtype="bfloat16")
     assert half["l.0"].dtype == ml_dtypes.bfloat16 and half["n"].dtype == np.int64
     assert sn.load_file(path, dtype={"n": np.float32})["n"].dtype == np.float32
+    sn.save_file({"q": np.zeros((2, 18), "u1")}, tmp_path / "q", {"gguf.tensors": '{"q": {"type": "Q4_0", "shape": [2, 32]}}'})
+    for refused in (lambda: sn.load_file(tmp_path / "q", dtype={"q": "f4"}), lambda: sn.load_into({"q": np.zeros((2, 18))}, tmp_path / "q")):
+        with pytest.raises(SafetensorError, match="blocks of a quantised type"):
+            refused()
     stream = io.BytesIO()
     sn.save_file(arrays, stream)
     assert stream.getvalue() == sn.save(arrays)

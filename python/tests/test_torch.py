@@ -218,6 +218,21 @@ def test_select_rename_dtype(tmp_path):
     assert st.load_file(path, dtype="float16")["l.1.w"].dtype is torch.float16
 
 
+def test_blocks_are_no_numbers(tmp_path):
+    path = tmp_path / "t"
+    blocks = torch.arange(36, dtype=torch.uint8).reshape(2, 18)
+    noted = {"gguf.tensors": '{"q": {"type": "Q4_0", "shape": [2, 32]}}'}
+    st.save_file({"q": blocks, "u": blocks + 1, "w": torch.ones(2)}, path, noted)
+    for refused in (lambda: st.load_file(path, dtype={"q": torch.float32}), lambda: st.load_into({"q": torch.zeros(2, 18)}, path, strict=False)):
+        with pytest.raises(SafetensorError, match="blocks of a quantised type"):
+            refused()
+    loaded = st.load_file(path, dtype={"q": torch.uint8, "u": torch.float32})
+    assert torch.equal(loaded["q"], blocks) and torch.equal(loaded["u"], (blocks + 1).float())
+    assert st.load_file(path, dtype=torch.float16)["q"].dtype is torch.uint8
+    st.save_file({"q": blocks}, path, {"gguf.tensors": "[" * 100000})  # some other text
+    assert st.load_file(path, dtype={"q": torch.float32})["q"].dtype is torch.float32
+
+
 def test_metadata_from_load_file(tmp_path):
     st.save_file({"a": torch.ones(1)}, tmp_path / "t", {"format": "pt", "é": "ü\n"})
     _, metadata = st.load_file(tmp_path / "t", with_metadata=True)

@@ -169,6 +169,17 @@ const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, c
     return NULL;
 }
 
+sft_status sft_catalog_can_cast(const sft_catalog *catalog, const sft_tensor *tensor,
+                                sft_error *err) {
+    if (tensor->dtype->id != SFT_U8 ||
+        sft_catalog_metadata_find(catalog, tensor->file, "gguf.tensors", 12, NULL) == NULL) {
+        return SFT_OK;
+    }
+    return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+                            "it is blocks of a quantised type, not numbers that could be cast: "
+                            "--dequantize makes numbers of those of a GGUF file");
+}
+
 size_t sft_catalog_problem_count(const sft_catalog *catalog) {
     return catalog->problem_count;
 }

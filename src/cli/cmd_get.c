@@ -104,6 +104,11 @@ static bool resolve(job *j) {
     const sft_tensor *t = j->pick.tensor;
     sft_error err;
 
+    if (j->dtype->id != t->dtype->id && sft_catalog_can_cast(j->catalog, t, &err) != SFT_OK) {
+        cli_fail(j->c, j->operand, &err);
+        j->c->status = CLI_NO;
+        return false;
+    }
     sft_status status = cli_view_init(&j->view, j->catalog, t, &j->pick, block_elements(j), &err);
     if (status == SFT_OK) {
         status = sft_dtype_bytes(j->dtype, j->view.elements, &j->nbytes, &err);

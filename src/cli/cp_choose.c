@@ -259,13 +259,7 @@ static bool sum_up(cli_copy *copy) {
         cli_item *item = &copy->items[i];
         if (item->dtype->id != item->tensor->dtype->id) {
             copy->cast++;
-            if (item->tensor->dtype->id == SFT_U8 &&
-                sft_catalog_metadata_find(copy->catalog, item->tensor->file, "gguf.tensors", 12,
-                                          NULL) != NULL) {
-                (void)sft_error_set(&err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, item->from,
-                                    item->from_len,
-                                    "it is blocks of a quantised type, not numbers that could be "
-                                    "cast: --dequantize makes numbers of those of a GGUF file");
+            if (sft_catalog_can_cast(copy->catalog, item->tensor, &err) != SFT_OK) {
                 cli_fail(copy->c, copy->source, &err);
                 copy->c->status = CLI_NO;
                 good = false;

@@ -23,13 +23,15 @@ void cli_lost_tell(cli *c, const char *operand, const char *subject, const char 
 void cli_lost_note(cli *c, const char *subject, size_t len, const char *message);
 /* Warns that an entry of metadata stays behind, and why; "left_out_parts" lists it, too. */
 void cli_lost_metadata(cli *c, const char *operand, const char *key, size_t len, const char *why);
-/* Of a model's files: is it the first that has the key? How many have it, and do all of them say the same? */
+/* Of a model's files: is it the first that has the key? How many have it, and do these say the same? */
 bool cli_lost_is_first(const sft_catalog *catalog, size_t file, const sft_metadata_entry *e);
 size_t cli_lost_agree(const sft_catalog *catalog, const sft_metadata_entry *e, bool *same);
-/* The same of recorded digests (SFT_DIGEST_*; 0: of parts of tensors), which do not fit `what`; option: what records new ones. */
+/* The same of recorded digests (SFT_DIGEST_*; 0: of parts of tensors), which do not fit `what`; option:
+ * what records new ones. */
 void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *what,
                       const char *option);
-/* Notes what the catalog could not have (problems that are told already); returns how many tensors these are. */
+/* Notes what the catalog could not have (problems that are told already); returns how many tensors that
+ * are. */
 uint64_t cli_lost_problems(cli *c, const sft_catalog *catalog);
 /* Tensors and objects that were left out while operands were read. */
 uint64_t cli_lost_count_all(const cli *c);

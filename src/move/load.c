@@ -98,8 +98,8 @@ static sft_status close_sources(sft_loaded *l, sft_status status, sft_error *err
 /* ---------------------------------------------------------------- selection */
 
 /* The type that a tensor becomes. */
-static sft_status slot_type(const sft_load_options *o, size_t i, const sft_tensor *t,
-                            const sft_dtype **out, sft_error *err) {
+static sft_status slot_type(const sft_catalog *catalog, const sft_load_options *o, size_t i,
+                            const sft_tensor *t, const sft_dtype **out, sft_error *err) {
     const uint32_t id = t->dtype->id;
     const bool floats = id == SFT_F16 || id == SFT_BF16 || id == SFT_F32 || id == SFT_F64;
     const sft_dtype *to = o->dtypes != NULL ? o->dtypes[i] : NULL;
@@ -113,6 +113,7 @@ static sft_status slot_type(const sft_load_options *o, size_t i, const sft_tenso
         *out = t->dtype;
         return SFT_OK;
     }
+    SFT_TRY(sft_catalog_can_cast(catalog, t, err));
     if (sft_dtype_get(id) == NULL || sft_dtype_get(to->id) == NULL ||
         o->strategy == SFT_STRATEGY_MAP) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
@@ -137,7 +138,7 @@ static sft_status want(sft_loaded *l, const sft_load_options *o, size_t i, size_
                    : sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
                                       "selected twice, with places or types for each");
     }
-    const sft_status status = slot_type(o, i, t, &slot->dtype, err);
+    const sft_status status = slot_type(l->catalog, o, i, t, &slot->dtype, err);
     if (status != SFT_OK) {
         return sft__name_tensor(err, t, status);
     }

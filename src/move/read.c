@@ -267,6 +267,9 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
         return sft__fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
                          (unsigned long long)view->span, (unsigned long long)dst_size);
     }
+    if (view->kernel == SFT_KERNEL_CONVERT) {
+        SFT_TRY(sft_catalog_can_cast(catalog, view->tensor, err));
+    }
     if (view->elements == 0) {
         return SFT_OK;
     }

@@ -44,8 +44,8 @@ static sft_status copy_read(const sft_stream *s, const sft__view *v, sft_read_op
     return SFT_OK;
 }
 
-static sft_status check_view(const sft__view *v, const sft_read_options *o, const sft__want *w,
-                             sft_error *err) {
+static sft_status check_view(const sft_catalog *catalog, const sft__view *v,
+                             const sft_read_options *o, const sft__want *w, sft_error *err) {
     sft__grid g;
     size_t size;
     bool empty;
@@ -64,7 +64,7 @@ static sft_status check_view(const sft__view *v, const sft_read_options *o, cons
     for (uint32_t i = 0; i < v->tensor->piece_count && v->elements > 0; i++) {
         SFT_TRY(sft__view_grid(v, i, &g, &empty, err));
     }
-    return SFT_OK;
+    return v->kernel == SFT_KERNEL_CONVERT ? sft_catalog_can_cast(catalog, v->tensor, err) : SFT_OK;
 }
 
 static sft_status add(sft_stream *s, const sft_read_options *read, sft__want *w, sft_error *err) {
@@ -75,7 +75,7 @@ static sft_status add(sft_stream *s, const sft_read_options *read, sft__want *w,
     SFT_TRY(sft__read_options_get(read, &o, err));
     sft_status status = sft__view_init(&v, w->tensor, &o, err);
     if (status == SFT_OK) {
-        status = check_view(&v, &o, w, err);
+        status = check_view(s->catalog, &v, &o, w, err);
     }
     if (status == SFT_OK && !sft__add64(s->bytes, v.nbytes, &bytes)) {
         status = sft__fail(err, SFT_E_OVERFLOW, "the results' bytes together overflow 64 bits");

@@ -444,6 +444,10 @@ def small_print(tmp):
     save_file({"q": torch.zeros(2, 18, dtype=torch.uint8)}, source, {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}})})
     for where in ["cp", source, out], ["convert", source, "-o", out]:
         assert "quantised" in run(*where, "-f", "-c", "q=f32", want=1).stderr
+    npy = os.path.join(tmp, "blocks.npy")
+    for dtype, want in ("F32", 1), ("I16", 1), ("U8", 0):
+        told = run("get", source, "q", "-d", dtype, "-o", npy, want=want).stderr
+        assert os.path.exists(npy) == (want == 0) and ("quantised" in told) == (want == 1), told
     model = os.path.join(tmp, "odd")
     os.mkdir(model)
     torch.save({"w": torch.ones(2)}, os.path.join(model, "pytorch_model.bin"))
@@ -451,7 +455,7 @@ def small_print(tmp):
     os.mkfifo(os.path.join(model, "added_tokens.json"))
     r = run("convert", model, "-o", os.path.join(tmp, "odd-out"))
     assert "special_tokens_map.json: warning: a link to nothing" in r.stderr and "added_tokens.json: warning: no regular file" in r.stderr, r.stderr
-    CHECKS["refusals and warnings"] += 8
+    CHECKS["refusals and warnings"] += 11
 
 
 def described(tmp):

@@ -91,11 +91,8 @@ static sft_status ask(sft__conversion *c, const sft_catalog *catalog, const sft_
         c->names_left++;
         return SFT_OK;
     }
-    if (item->dtype != NULL && item->dtype->id != t->dtype->id && t->dtype->id == SFT_U8 &&
-        sft_catalog_metadata_find(catalog, t->file, "gguf.tensors", 12, NULL) != NULL) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name, len,
-                                "it is blocks of a quantised type, not numbers that could be cast: "
-                                "--dequantize makes numbers of those of a GGUF file");
+    if (item->dtype != NULL && item->dtype->id != t->dtype->id) {
+        SFT_TRY(sft_catalog_can_cast(catalog, t, err));
     }
     if (!c->any_type && item->name_len == 12 && memcmp(item->name, "__metadata__", 12) == 0) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name, len,
