@@ -42,20 +42,28 @@ static const char *joined(sft__arena *arena, const char *a, const char *b) {
     return text;
 }
 
-/* The first line of a small file; NULL: there is none. */
-static const char *first_line(sft__arena *arena, const char *path) {
-    char text[2048];
-    FILE *f = fopen(path, "rb");
-
-    if (f == NULL) {
-        return NULL;
-    }
-    const size_t len = fread(text, 1, sizeof text - 1, f);
-    (void)fclose(f);
-    text[len] = '\0';
+/* The first word of the text; NULL: blanks only. */
+static const char *first_word(sft__arena *arena, const char *text) {
     const size_t start = strspn(text, " \t\r\n");
     const size_t n = strcspn(text + start, " \t\r\n");
     return n > 0 ? sft__arena_copy(arena, text + start, n) : NULL;
+}
+
+/* The first word of a small file; NULL: there is none, or what is there is no file (a pipe would be
+ * waited for). */
+static const char *first_of_file(sft__arena *arena, const char *path) {
+    char text[2048];
+    sft_source *source;
+
+    if (sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) != SFT_OK) {
+        return NULL;
+    }
+    const uint64_t size = sft_source_size(source);
+    const size_t len = size < sizeof text ? (size_t)size : sizeof text - 1;
+    const sft_status status = len > 0 ? sft_source_read(source, 0, text, len, NULL) : SFT_OK;
+    sft_source_close(source);
+    text[len] = '\0';
+    return status == SFT_OK ? first_word(arena, text) : NULL;
 }
 
 static const char *hub_home(sft__arena *arena) {
@@ -75,13 +83,14 @@ static void hub_token(sft_remote_options *o, sft__arena *arena, const char *home
     if (o->hf_token != NULL || truth("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
         return;
     }
-    o->hf_token = variable("HF_TOKEN");
+    const char *token = variable("HF_TOKEN");
+    o->hf_token = token != NULL ? first_word(arena, token) : NULL;
     if (o->hf_token == NULL) {
         const char *path = variable("HF_TOKEN_PATH");
         if (path == NULL && home != NULL) {
             path = joined(arena, home, "/token");
         }
-        o->hf_token = path != NULL ? first_line(arena, path) : NULL;
+        o->hf_token = path != NULL ? first_of_file(arena, path) : NULL;
     }
 }
 
@@ -136,11 +145,12 @@ sft_status sft__environment(sft__settings *s, sft_error *err) {
 /* ---------------------------------------------------------------- the local cache */
 
 bool sft__path_exists(const char *path) {
-    FILE *f = fopen(path, "rb"); /* opens a folder too */
-    if (f != NULL) {
-        (void)fclose(f);
+    sft_source *source;
+    const sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL);
+    if (status == SFT_OK) {
+        sft_source_close(source);
     }
-    return f != NULL;
+    return status == SFT_OK || status == SFT_E_NOT_REGULAR; /* a folder is there */
 }
 
 static bool is_commit(const char *text, size_t len) {
@@ -183,7 +193,7 @@ static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url
         sft__buf_text(b, "refs/");
         sft__buf_add(b, revision, revision_len);
         sft__buf_add(b, "", 1);
-        const char *line = b->failed ? NULL : first_line(&arena, b->data);
+        const char *line = b->failed ? NULL : first_of_file(&arena, b->data);
         commit = line != NULL ? sft__arena_copy(&arena, line, strlen(line)) : NULL;
     }
     b->len = repo;

@@ -91,43 +91,134 @@ static int digit(char c) {
                                   : -1;
 }
 
-/* One byte of text with percent-escapes, and how many bytes it takes. */
-static size_t plain_byte(const char *text, size_t left, char *byte) {
-    if (left >= 3 && text[0] == '%' && digit(text[1]) >= 0 && digit(text[2]) >= 0) {
-        *byte = (char)(digit(text[1]) * 16 + digit(text[2]));
-        return 3;
-    }
-    *byte = text[0];
-    return 1;
+/* ---------------------------------------------------------------- secrets in other words */
+
+static unsigned char lower(unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? (unsigned char)(c + 'a' - 'A') : c;
 }
 
-/* Does the secret stand at the beginning of text, both with their escapes undone? */
-static bool begins_plain(const char *text, size_t left, const char *secret, size_t len) {
-    while (len > 0) {
-        char a;
-        char b;
-        if (left == 0) {
-            return false;
-        }
-        const size_t n = plain_byte(text, left, &a);
-        const size_t m = plain_byte(secret, len, &b);
-        if (a != b) {
-            return false;
-        }
-        text += n;
-        left -= n;
-        secret += m;
-        len -= m;
+/* Digits of a number up to its end; its last byte, and how many bytes of text it took. 0: none. */
+static size_t number(const char *text, size_t left, size_t most, int base, unsigned char *byte) {
+    unsigned value = 0;
+    size_t n = 0;
+    while (n < left && n < most && digit(text[n]) >= 0 && digit(text[n]) < base) {
+        value = (value * (unsigned)base + (unsigned)digit(text[n++])) & 0xFFFFu;
     }
-    return true;
+    *byte = value < 0x80 ? (unsigned char)value : '?';
+    return n;
+}
+
+/* &#83; and &#x53; */
+static size_t entity(const char *text, size_t left, unsigned char *byte) {
+    const bool hex = left > 2 && (text[2] == 'x' || text[2] == 'X');
+    const size_t at = hex ? 3 : 2;
+    if (left <= at || text[0] != '&' || text[1] != '#') {
+        return 0;
+    }
+    const size_t n = number(text + at, left - at, 8, hex ? 16 : 10, byte);
+    return n == 0 ? 0 : at + n + (at + n < left && text[at + n] == ';' ? 1 : 0);
+}
+
+/* One byte of text without its escape (percent, JSON, entity), and how many bytes it takes. */
+static size_t plain_byte(const char *text, size_t left, unsigned char *byte) {
+    size_t n = 0;
+    if (left >= 3 && text[0] == '%' && digit(text[1]) >= 0 && digit(text[2]) >= 0) {
+        *byte = (unsigned char)(digit(text[1]) * 16 + digit(text[2]));
+        return 3;
+    }
+    if (left >= 2 && text[0] == '\\') {
+        const size_t digits = text[1] == 'u' ? 4 : text[1] == 'x' ? 2 : 0;
+        n = number(text + 2, left - 2, digits, 16, byte);
+        if (n == digits && n != 0) {
+            return 2 + n;
+        }
+        *byte = (unsigned char)text[1];
+        return 2;
+    }
+    n = entity(text, left, byte);
+    if (n == 0) {
+        *byte = (unsigned char)text[0];
+        n = 1;
+    }
+    return n;
+}
+
+/* Text without escapes and in small letters; what does not fit is left out. */
+static size_t plain(unsigned char *dst, size_t cap, const char *text, size_t len) {
+    size_t n = 0;
+    while (len > 0 && n < cap) {
+        const size_t used = plain_byte(text, len, &dst[n]);
+        dst[n] = lower(dst[n]);
+        n++;
+        text += used;
+        len -= used;
+    }
+    return n;
+}
+
+/* Have both so many bytes in common, in one piece? */
+static bool share(const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len,
+                  size_t piece) {
+    for (size_t i = 0; piece <= a_len && i <= a_len - piece; i++) {
+        for (size_t k = 0; piece <= b_len && k <= b_len - piece; k++) {
+            if (a[i] == b[k] && memcmp(a + i, b + k, piece) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int sixbits(char c) {
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+' || c == '-' ? 62
+           : c == '/' || c == '_' ? 63
+                                  : -1;
+}
+
+/* What the letters of base64 at the beginning of text stand for, in small letters. */
+static size_t unpack(unsigned char *dst, size_t cap, const char *text, size_t len) {
+    unsigned bits = 0;
+    unsigned have = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < len && n < cap && sixbits(text[i]) >= 0; i++) {
+        bits = (bits << 6 | (unsigned)sixbits(text[i])) & 0xFFFu;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            dst[n++] = lower((unsigned char)(bits >> have));
+        }
+    }
+    return n;
 }
 
 bool sft__mentions(const char *text, const char *secret, size_t len) {
+    unsigned char hidden[SFT__REASON_SECRET];
+    unsigned char shown[SFT__REASON_MAX];
     const size_t n = strlen(text);
-    for (size_t i = 0; len >= 6 && i < n; i++) {
-        if (begins_plain(text + i, n - i, secret, len)) {
-            return true;
+    const size_t hidden_len = plain(hidden, sizeof hidden, secret, len);
+    const size_t half = (hidden_len + 1) / 2;
+    const size_t piece = half < 6 ? 6 : half > 16 ? 16 : half;
+    if (hidden_len < 6) {
+        return false;
+    }
+    if (share(shown, plain(shown, sizeof shown, text, n), hidden, hidden_len, piece)) {
+        return true;
+    }
+    for (size_t i = 0; i < n;) {
+        size_t run = 0;
+        while (i + run < n && sixbits(text[i + run]) >= 0) {
+            run++;
         }
+        for (size_t skip = 0; skip < 4 && skip < run; skip++) { /* four letters are three bytes */
+            const size_t bytes = unpack(shown, sizeof shown, text + i + skip, run - skip);
+            if (share(shown, bytes, hidden, hidden_len, piece)) {
+                return true;
+            }
+        }
+        i += run + 1;
     }
     return false;
 }

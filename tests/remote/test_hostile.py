@@ -489,9 +489,15 @@ def environment(t: harness.Tests) -> None:
     os.makedirs(home, exist_ok=True)
     with open(os.path.join(home, "token"), "w", encoding="utf-8") as f:
         f.write(TOKEN + "\n")
+    pipe = os.path.join(t.tmp, "pipe")
+    os.mkfifo(pipe)
     url = base + "/auth/" + FILE
     for env, good in (
         ({"HF_ENDPOINT": base}, True),
+        ({"HF_ENDPOINT": base, "HF_TOKEN": " \t\n"}, True),
+        ({"HF_ENDPOINT": base, "HF_TOKEN": " %s\n" % TOKEN, "HF_HOME": t.tmp}, True),
+        ({"HF_ENDPOINT": base, "HF_TOKEN_PATH": pipe}, False),
+        ({"HF_ENDPOINT": base, "HF_TOKEN_PATH": "/dev/null"}, False),
         ({"HF_ENDPOINT": base, "HF_TOKEN": TOKEN, "HF_HOME": t.tmp}, True),
         ({"HF_ENDPOINT": base, "HF_HOME": t.tmp}, False),
         ({"HF_ENDPOINT": base, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, False),

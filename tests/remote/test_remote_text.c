@@ -635,11 +635,47 @@ static void test_reasons(void **state) {
     }
     assert_true(sft__mentions("signature ab%2Fcdef is wrong", "ab/cdef", 7));
     assert_true(sft__mentions("ab/cdef", "ab%2Fcdef", 9));
-    assert_false(sft__mentions("ab/cde", "ab/cdef", 7));
+    assert_false(sft__mentions("ab/cd", "ab/cdef", 7));
     assert_false(sft__mentions("abc", "abc", 3)); /* too short to be told from words */
     assert_true(sft__mentions_query("no s3cr3t!", "https://h/p?a=1&sig=s3cr3t!"));
     assert_true(sft__mentions_query("for user:pass", "https://user:pass@h/p"));
     assert_false(sft__mentions_query("for h and p?a", "https://h/p?a=b&c"));
+}
+
+/* Servers that do not repeat a secret letter by letter. */
+static void test_disguises(void **state) {
+    static const char secret[] = "hf_S3cretToken0123456789";
+    static const char *const shown[] = {
+        "no HF_S3CRETTOKEN0123456789",
+        "no hf_s3crettoken0123456789",
+        "no hf_S3cretToken0123456",  /* most of it */
+        "no S3cretToken0123456789",
+        "no hf\\u005fS3cret\\u0054oken0123456789",
+        "no hf&#95;S3cret&#x54;oken0123456789",
+        "no hf%5FS3cret%54oken0123456789",
+        "no aGZfUzNjcmV0VG9rZW4wMTIzNDU2Nzg5 here", /* base64, at each of its four beginnings */
+        "no AGhmX1MzY3JldFRva2VuMDEyMzQ1Njc4OQ==",
+        "no=AABoZl9TM2NyZXRUb2tlbjAxMjM0NTY3ODk",
+        "Basic dXNlcjpoZl9TM2NyZXRUb2tlbjAxMjM0NTY3ODk="};
+    static const char *const harmless[] = {
+        "AuthorizationHeaderMalformed: the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+        "AccessDenied: Request has expired", "Repository not found", "Invalid token hf_S3cret", "",
+        "\\", "\\u", "&#", "&#x", "%", "no bm90aGluZyBzZWNyZXQgaXMgaW4gaGVyZSBhdCBhbGw="};
+    (void)state;
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        assert_true(sft__mentions(shown[i], secret, strlen(secret)));
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+        assert_false(sft__mentions(harmless[i], secret, strlen(secret)));
+        assert_false(sft__mentions_query(
+            harmless[i], "https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
+                         "AKIAIOSFODNN7EXAMPLE%2F20261123%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date="
+                         "20261123T000000Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host"));
+    }
+    char long_secret[6000];
+    memset(long_secret, 'x', sizeof long_secret);
+    long_secret[5999] = '\0';
+    assert_true(sft__mentions("it was xxxxxxxxxxxxxxxx", long_secret, 5999)); /* cut: a piece is enough */
 }
 
 int main(void) {
@@ -651,6 +687,7 @@ int main(void) {
         cmocka_unit_test(test_options),       cmocka_unit_test(test_multipart),
         cmocka_unit_test(test_reach),         cmocka_unit_test(test_proxies),
         cmocka_unit_test(test_shown),         cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_disguises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
