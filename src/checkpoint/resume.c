@@ -45,9 +45,10 @@ static int newest_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-static sft_status keep_text(sft_resume *r, const char *text, const char **out, sft_error *err) {
-    *out = sft__arena_copy(&r->c->arena, text, strlen(text));
-    return *out != NULL ? SFT_OK : sft__space_nomem(r->c, strlen(text), err);
+static sft_status keep_text(sft_resume *r, const char *text, size_t len, const char **out,
+                            sft_error *err) {
+    *out = sft__arena_copy(&r->c->arena, text, len);
+    return *out != NULL ? SFT_OK : sft__space_nomem(r->c, len, err);
 }
 
 /* ---------------------------------------------------------------- folders of ranks */
@@ -77,15 +78,14 @@ static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, ui
 
 static sft_status add_files(sft_resume *r, const sft__space_names *files, sft_error *err) {
     for (size_t i = 0; i < files->count; i++) {
+        const char *const file = files->list[i];
         sft_resume_step step;
-        char name[64];
         memset(&step, 0, sizeof step);
-        if (!sft__space_step_of(files->list[i], strlen(files->list[i]), &step.epoch, &step.step)) {
+        if (!sft__space_step_of(file, strlen(file), &step.epoch, &step.step)) {
             continue;
         }
-        (void)snprintf(name, sizeof name, "-%llu_%llu", (unsigned long long)step.epoch,
-                       (unsigned long long)step.step);
-        SFT_TRY(keep_text(r, name, &step.name, err));
+        const char *const name = strrchr(file, '-'); /* "-3_02", as it is written */
+        SFT_TRY(keep_text(r, name, (size_t)(strrchr(file, '.') - name), &step.name, err));
         step.path = r->c->folder;
         step.why = "";
         SFT_TRY(add_step(r, &step, err));
@@ -119,6 +119,10 @@ static sft_status list_ranks(sft_resume *r, const sft__space_names *folders, uin
     return SFT_OK;
 }
 
+static bool is_same_step(const sft_resume_step *a, const sft_resume_step *b) {
+    return a->epoch == b->epoch && a->step == b->step;
+}
+
 /* Newest first, each once; epoch, step: of meta.json. */
 static void sort_steps(sft_resume *r, uint64_t epoch, uint64_t step) {
     size_t n = 0;
@@ -131,6 +135,10 @@ static void sort_steps(sft_resume *r, uint64_t epoch, uint64_t step) {
             if (r->steps[n].epoch > epoch ||
                 (r->steps[n].epoch == epoch && r->steps[n].step > step)) {
                 r->steps[n].why = "a rank's meta.json does not have it yet";
+            }
+            if (n > 0 && is_same_step(&r->steps[n - 1], &r->steps[n])) { /* -1_2 and -1_02 */
+                r->steps[n - 1].why = "the names of its files write the step in two ways";
+                r->steps[n].why = r->steps[n - 1].why;
             }
             n++;
         }
@@ -333,7 +341,7 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
     if (status != SFT_OK) {
         (void)snprintf(text, sizeof text, "%s%s%s%s", why.tensor[0] != '\0' ? "tensor \"" : "",
                        why.tensor, why.tensor[0] != '\0' ? "\": " : "", why.message);
-        return keep_text(r, text, &step->why, err);
+        return keep_text(r, text, strlen(text), &step->why, err);
     }
     return SFT_OK;
 }

@@ -82,6 +82,9 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
         return SFT_OK;
     }
     SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
+    if (!target.exists && sft__checkpoint_disk_is_link(s->root)) {
+        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is a link that leads nowhere", s->root);
+    }
     if (!target.exists) {
         *yes = true;
         return SFT_OK;

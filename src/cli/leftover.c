@@ -42,12 +42,25 @@ static bool is_hex(const char *text, size_t len) {
     return true;
 }
 
+/* .NAME.tmp<hex>-<digits>: one that takes the place of another. */
+static bool is_taking_place(const char *name) {
+    const char *dash = strrchr(name, '-');
+    const char *number = dash;
+
+    while (number != NULL && number > name && is_hex(number - 1, 1)) {
+        number--;
+    }
+    return dash != NULL && number != dash && number - name > 4 && memcmp(number - 4, ".tmp", 4) == 0 &&
+           dash[1] != '\0' && strspn(dash + 1, "0123456789") == strlen(dash + 1);
+}
+
 /* .NAME.tmp.<16 hex> or .NAME.<8 hex>.tmp: a file before it gets its name. */
 static bool is_unnamed(const char *name) {
     enum { CORE = 5 + 16, OTHER = 1 + 8 + 4 };
     const size_t len = strlen(name);
 
-    return (len > 1 + CORE && memcmp(name + len - CORE, ".tmp.", 5) == 0 &&
+    return is_taking_place(name) ||
+           (len > 1 + CORE && memcmp(name + len - CORE, ".tmp.", 5) == 0 &&
             is_hex(name + len - 16, 16)) ||
            (len > 1 + OTHER && name[len - OTHER] == '.' && is_hex(name + len - OTHER + 1, 8) &&
             memcmp(name + len - 4, ".tmp", 4) == 0);

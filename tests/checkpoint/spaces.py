@@ -536,6 +536,20 @@ def resume(base):
     save(os.path.join(parts, "chapter-4", "model.safetensors"), truth)
     r = run("resume-point", parts)
     check("but steps beside them are", r.stdout == "chapter-4\n", r.stdout + r.stderr)
+    flat = os.path.join(base, "flat")
+    for step in ("9_1", "10_01"):
+        save(os.path.join(flat, "net-%s.safetensors" % step), truth)
+    r = run("resume-point", flat)
+    check("a step is named as its file writes it", r.stdout == "-10_01\n" and
+          run("ls", "--step=" + r.stdout.strip(), flat).returncode == 0, r.stdout + r.stderr)
+    save(os.path.join(flat, "net-10_1.safetensors"), truth)
+    r = run("resume-point", flat)
+    check("a step that is written in two ways is none", r.stdout == "-9_1\n" and "in two ways" in r.stderr and
+          "several files" in run("ls", flat).stderr, r.stdout + r.stderr)
+    put(os.path.join(flat, "..layout.json.sft-older.tmp5f2-0"), "{}")
+    save(os.path.join(flat, ".net.tmpl-0.safetensors"), truth)
+    r = run("resume-point", flat)
+    check("what a killed run left is named", r.stderr.count("has not finished") == 1 and "5f2-0" in r.stderr, r.stderr)
     check("no steps at all", run("resume-point", os.path.join(root, "strategy")).returncode == 1)
 
 

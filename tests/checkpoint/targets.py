@@ -102,6 +102,15 @@ def links_in_place_of_staging() -> None:
         os.unlink(".new.sft-part")
 
 
+def links_that_lead_nowhere() -> None:
+    os.symlink("not-there", "astray")
+    for more in [], ["--force"], ["--restart"]:
+        expect(3, "leads nowhere", "split", "m/model.safetensors", "-o", "astray", "--max-shard-size", "2KB", *more)
+        expect(3, "leads nowhere", "reshard", "m", "--target-layout", "64.json", "-o", "astray", *more)
+    assert os.readlink("astray") == "not-there" and not os.path.lexists(".astray.sft-part")
+    os.unlink("astray")
+
+
 def standard_output_is_no_target() -> None:
     for command in "join", "split", "dedupe", "expand":
         expect(2, "no pipe can", command, "m/model.safetensors", "-o", "-")
@@ -235,6 +244,7 @@ def main() -> None:
         links_in_place_of_staging()
         models_of_one_shape_and_time()
         more_files_than_descriptors()
+        links_that_lead_nowhere()
         standard_output_is_no_target()
         recorded_digests()
         very_many_ranks()
