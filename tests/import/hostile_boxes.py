@@ -80,6 +80,69 @@ def tensor_cases():
     case("marks.safetensors", bytes_tensor(b"\x1f\x8b\x08\0" * 4000 + b"BZh91AY&SY" * 400), H)
 
 
+# ---------------------------------------------------------------- names and kinds of members
+
+
+def zipped(*members, method=zipfile.ZIP_STORED):
+    """(name, name by the extra field or None, bytes)"""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as z:
+        for name, other, data in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            if other is not None:
+                body = struct.pack("<BI", 1, zlib.crc32(name.encode())) + other.encode()
+                info.extra = struct.pack("<HH", 0x7075, len(body)) + body
+            z.writestr(info, data)
+    return out.getvalue()
+
+
+def zip_cases():
+    case("renamed.zip", zipped(("a.txt", "a.py", "import os")), D, "zip-local")
+    case("away.zip", zipped(("b.txt", "../../b.txt", "hi")), D, "zip-name")
+    case("other.zip", zipped(("b.txt", "c.txt", "hi")), D, "zip-local")
+    case("code.zip", zipped(("a_.txt", "ä.py", "import os")), D, "zip-local")
+    case("spelt-code.zip", zipped(("a_.py", "ä.py", "# hello")), U, "code-file")
+    case("spelt.zip", zipped(("a_.txt", "ä.txt", "hi")), "not-dangerous")
+    case("same.zip", zipped(("b.txt", "b.txt", "hi")), H)
+    case("deflated.zip", zipped(("b.txt", "b.txt", "hi " * 90), method=zipfile.ZIP_DEFLATED), H)
+
+
+def tarred(*members, format=tarfile.PAX_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=format) as t:
+        for name, data, *kind in members:
+            info = tarfile.TarInfo(name)
+            info.size, info.type = len(data), kind[0] if kind else tarfile.REGTYPE
+            t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def tar_cases():
+    good = tarred(("a.txt", b"hi" * 600))
+    case("good.tar", good, H)
+    case("cut.tar", good[:900], U, "members")
+    for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE):
+        case("device.tar", tarred(("a", b"", kind)), U, "tar-link")
+    case("twice.tar", tarred(("a.txt", b"hi"), ("a.txt", b"ho")), U, "tar-duplicate")
+    case("case.tar", tarred(("a.txt", b"hi"), ("A.txt", b"ho")), U, "tar-duplicate")
+    case("dot.tar", tarred(("a.txt", b"hi"), ("./a.txt", b"ho")), U, "tar-duplicate")
+    case("directory.tar", tarred(("a/", b"", tarfile.DIRTYPE), ("a/b.txt", b"hi"), ("a", b"", tarfile.DIRTYPE)), H)
+    # names of more than 100 bytes, which differ at their end alone, as each kind of tar has them
+    for name, form in (("ustar", tarfile.USTAR_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)):
+        deep = "/".join(["directory"] * 12) + "/"
+        pax = form == tarfile.PAX_FORMAT  # PyTorch's reader minds such headers
+        none = {"without": "tar-duplicate"}
+        case(name + ".tar", tarred((deep + "a.txt", b"hi"), (deep + "b.txt", b"ho"), format=form), D if pax else H, **none)
+        case(name + "-twice.tar", tarred((deep + "a.txt", b"hi"), (deep + "a.txt", b"ho"), format=form), D if pax else U, "tar-duplicate")
+        case(name + "-code.tar", tarred((deep + "a.py", b"# hello\n"), format=form), D if pax else U, "code-file")
+        if form != tarfile.USTAR_FORMAT:
+            flat = "x" * 150
+            case(name + "-flat.tar", tarred((flat + "a.txt", b"hi"), (flat + "b.txt", b"ho"), format=form), D if pax else H, **none)
+            case(name + "-flat-away.tar", tarred(("../" + flat + "b.txt", b"ho"), format=form), D, "tar-name")
+    case("names.tar", tarred(*(("d%d/f%d.txt" % (i % 7, i), b"hi") for i in range(3000))), H)
+
+
 # ---------------------------------------------------------------- many small parts
 
 
@@ -146,7 +209,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--keep")
     args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, time_cases):
+    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, time_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)

@@ -283,6 +283,22 @@ static sft_status entry_flags(sft__import *job, const sft__zip_entry *z, uint64_
     return SFT_OK;
 }
 
+/* The Unicode Path (0x7075), if it says another name: Python from 3.12 on takes that one. */
+static bool is_renamed(const uint8_t *extra, size_t len, const char *name, size_t name_len) {
+    for (size_t at = 0; at + 4 <= len;) {
+        const size_t size = sft__load_le16(extra + at + 2);
+        if (size > len - at - 4) {
+            return false;
+        }
+        if (sft__load_le16(extra + at) == 0x7075 && size > 5 &&
+            (size - 5 != name_len || memcmp(extra + at + 9, name, name_len) != 0)) {
+            return true;
+        }
+        at += 4 + size;
+    }
+    return false;
+}
+
 /* One entry of the directory at `at` (dir holds `left` bytes of it). */
 static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left, uint64_t at,
                               sft__zip_entry *z, size_t *used, sft_error *err) {
@@ -317,6 +333,10 @@ static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left,
     if (!sft__zip_name_is_safe(z->name, name_len)) {
         return wrong(job, "zip-name", at, err,
                      "a member's name is empty, absolute, not UTF-8, or leads elsewhere");
+    }
+    if (is_renamed(dir + ENTRY_BYTES + name_len, extra_len, name, name_len)) {
+        SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, z->name, "zip-local", at, err,
+                      "an extra field gives the member another name, which some programs take"));
     }
     return entry_flags(job, z, at, err);
 }

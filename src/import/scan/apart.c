@@ -66,12 +66,25 @@ static void member_notes(sft__scan *s, const sft__task *t, const sft__member *m,
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "zip-method",
                        "compressed: PyTorch stores its members as they are");
     }
-    if (t->members->kind == SFT__MEMBERS_TAR && sft__content_leads_away(m->name)) {
-        sft__scan_note(s->job, part, SFT_SCAN_DANGEROUS, "tar-name",
+    const bool tar = t->members->kind == SFT__MEMBERS_TAR;
+    if ((tar || m->renamed) && sft__content_leads_away(m->name)) {
+        sft__scan_note(s->job, part, SFT_SCAN_DANGEROUS, tar ? "tar-name" : "zip-name",
                        "a name that leads out of the directory in which the archive is unpacked");
     }
-    if (m->link) {
-        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "tar-link", "a link to another file");
+    if (m->renamed && !m->respelt) {
+        sft__scan_note(s->job, part, SFT_SCAN_DANGEROUS, "zip-local",
+                       "an extra field gives the member another name, which some programs take");
+    }
+    if (m->link || m->device) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "tar-link",
+                       m->link ? "a link to another file" : "a device or a pipe");
+    }
+    if (m->cut) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "members", "a member that is cut short");
+    }
+    if (m->again) {
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "tar-duplicate",
+                       "two members of one name, or of names that differ in case alone");
     }
     if (m->behind) {
         sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "trailing",
@@ -144,6 +157,8 @@ sft_status sft__scan_next_member(sft__scan *s, sft__task *t, sft_error *err) {
     if (m.behind) {
         next.part.flags = 0;
         next.part.container = 0;
+    } else if (m.about) {
+        next.part.flags |= SFT__SCAN_STRING;
     }
     member_notes(s, t, &m, &next.part);
     sft_status status = sft__scan_push(s, t, err);

@@ -67,6 +67,9 @@ void sft__task_reset(sft__scan *s, sft__task *t) {
         sft_source_close(t->source);
         sft__free(s->job->allocator, t->bytes, t->size);
         s->string_bytes -= t->bytes != NULL ? t->size : 0;
+        if (t->members != NULL) {
+            sft__members_reset(t->members);
+        }
         sft__free(s->job->allocator, t->members, sizeof *t->members);
     }
     sft__free(s->job->allocator, t->where, SFT__SCAN_WHERE);

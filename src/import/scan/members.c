@@ -15,7 +15,8 @@ enum {
     LOCAL_BYTES = 30,
     ENDS = 64, /* end records that are looked at: the last ones */
     BLOCK = 512,
-    BEHIND_MOST = 64 << 20 /* bytes that are gone through for a tar behind a tar */
+    UNICODE_NAME = 0x7075,
+    UNICODE_HEAD = 5 /* version, CRC of the other name */
 };
 #define SIG_END     0x06054b50u
 #define SIG_END64   0x06064b50u
@@ -130,6 +131,51 @@ static void member_name(sft__member *member, const uint8_t *name, size_t len) {
     member->directory = len != 0 && name[len - 1] == '/';
 }
 
+/* The extension of a name, or its end. */
+static const uint8_t *extension(const uint8_t *name, size_t len) {
+    for (size_t i = len; i > 0 && name[i - 1] != '/'; i--) {
+        if (name[i - 1] == '.') {
+            return name + i - 1;
+        }
+    }
+    return name + len;
+}
+
+/* Programs that know no UTF-8 wrote other letters for such: then all but the extension may differ.
+ */
+static bool is_spelling(const uint8_t *name, size_t len, const uint8_t *other, size_t other_len) {
+    const uint8_t *a = extension(name, len);
+    const uint8_t *b = extension(other, other_len);
+    const size_t n = (size_t)(name + len - a);
+    bool plain = true;
+
+    for (size_t i = 0; i < len; i++) {
+        plain = plain && name[i] < 0x80 && name[i] != '?' && name[i] != '#' && name[i] != '_';
+    }
+    return !plain && n == (size_t)(other + other_len - b) && memcmp(a, b, n) == 0;
+}
+
+/* The Unicode Path: the name by which Python from 3.12 on, unzip and 7z know the member. */
+static void take_unicode(sft__member *member, const uint8_t *name, size_t name_len,
+                         const uint8_t *extra, size_t len) {
+    for (size_t at = 0; at + 4 <= len;) {
+        const size_t size = sft__load_le16(extra + at + 2);
+        if (size > len - at - 4) {
+            return;
+        }
+        const uint8_t *other = extra + at + 4 + UNICODE_HEAD;
+        const size_t n = size > UNICODE_HEAD ? size - UNICODE_HEAD : 0;
+        if (sft__load_le16(extra + at) == UNICODE_NAME && n != 0 &&
+            (n != name_len || memcmp(name, other, n) != 0)) {
+            member->renamed = true;
+            member->respelt = is_spelling(name, name_len, other, n);
+            member_name(member, other, n);
+            return;
+        }
+        at += 4 + size;
+    }
+}
+
 static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
     uint8_t h[ENTRY_BYTES + 2048];
     bool there = false;
@@ -153,12 +199,14 @@ static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft
         uint64_t value[3] = {sft__load_le32(h + 24), sft__load_le32(h + 20),
                              sft__load_le32(h + 42)};
         const size_t have = n - ENTRY_BYTES;
-        if (name_len < have) {
-            const size_t rest = have - name_len;
-            entry64(h + ENTRY_BYTES + name_len, extra_len < rest ? extra_len : rest, value);
-        }
         memset(member, 0, sizeof *member);
         member_name(member, h + ENTRY_BYTES, name_len < have ? name_len : have);
+        if (name_len < have) {
+            const uint8_t *name = h + ENTRY_BYTES;
+            const size_t rest = have - name_len < extra_len ? have - name_len : extra_len;
+            entry64(name + name_len, rest, value);
+            take_unicode(member, name, name_len, name + name_len, rest);
+        }
         member->plain = value[0];
         member->size = value[1];
         member->method = sft__load_le16(h + 10);
@@ -210,121 +258,6 @@ static sft_status chain_next(sft__members *m, sft__member *member, bool *more, s
         (void)snprintf(member->name, sizeof member->name, "@%llu", (unsigned long long)begin);
         m->at = begin;
     }
-    return SFT_OK;
-}
-
-/* ---------------------------------------------------------------- tar */
-
-/* A number of a tar header: octal text, or the binary of GNU. */
-static bool tar_number(const uint8_t *p, size_t len, uint64_t *value) {
-    size_t i = 0;
-
-    *value = 0;
-    if ((p[0] & 0x80) != 0) {
-        for (i = 1; i < len; i++) {
-            if (*value >> 55 != 0) {
-                return false;
-            }
-            *value = *value << 8 | p[i];
-        }
-        return true;
-    }
-    while (i < len && p[i] == ' ') {
-        i++;
-    }
-    for (; i < len && p[i] >= '0' && p[i] <= '7'; i++) {
-        *value = *value << 3 | (uint64_t)(p[i] - '0');
-    }
-    return i == len || p[i] == ' ' || p[i] == '\0';
-}
-
-/* The sum of the bytes, those of its own field as spaces; some have summed them as signed. */
-static bool is_tar_header(const uint8_t *h) {
-    uint64_t said;
-    uint64_t sum = 8 * ' ';
-    uint64_t high = 0;
-
-    for (size_t i = 0; i < BLOCK; i++) {
-        const bool counts = i < 148 || i >= 156;
-        sum += counts ? h[i] : 0;
-        high += counts && h[i] >= 0x80 ? 256 : 0;
-    }
-    return h[0] != 0 && tar_number(h + 148, 8, &said) && (said == sum || said == sum - high);
-}
-
-/* The first byte of a stretch that is no zero, SIZE_MAX: all are. */
-static size_t first_byte(const uint8_t *p, size_t len) {
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] != 0) {
-            return i;
-        }
-    }
-    return SIZE_MAX;
-}
-
-/* Behind the end of a tar, or where a header is none: the next block that is a header, which tar -i
- * and Python's ignore_zeros go on with. What lies there otherwise is given out once. */
-static sft_status tar_resume(sft__members *m, uint8_t *h, sft__member *member, bool *more,
-                             sft_error *err) {
-    for (;;) {
-        const uint64_t room = m->end - m->at;
-        const size_t n = room < BLOCK ? (size_t)room : BLOCK;
-        const uint64_t at = m->at;
-        *more = n != 0 && m->left >= n;
-        m->whole = m->whole && (n == 0 || *more);
-        if (!*more) {
-            return SFT_OK;
-        }
-        m->left -= n;
-        SFT_TRY(sft_source_read(m->source, at, h, n, err));
-        if (n == BLOCK && is_tar_header(h)) {
-            return SFT_OK;
-        }
-        m->at += n;
-        const size_t first = first_byte(h, n);
-        if (first != SIZE_MAX && !m->told) {
-            memset(member, 0, sizeof *member);
-            member->behind = true;
-            member->offset = at + first;
-            member->size = member->plain = m->end - member->offset;
-            (void)snprintf(member->name, sizeof member->name, "@%llu",
-                           (unsigned long long)(member->offset - m->offset));
-            m->told = true;
-            return SFT_OK;
-        }
-    }
-}
-
-static sft_status tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
-    uint8_t h[BLOCK];
-    uint64_t size;
-
-    if (m->at == m->offset) {
-        m->whole = true;
-        m->left = BEHIND_MOST;
-    }
-    member->behind = false;
-    SFT_TRY(tar_resume(m, h, member, more, err));
-    if (!*more || member->behind) {
-        return SFT_OK;
-    }
-    if (!tar_number(h + 124, 12, &size)) {
-        *more = false;
-        m->whole = false;
-        return SFT_OK;
-    }
-    memset(member, 0, sizeof *member);
-    const uint8_t *end = memchr(h, 0, 100);
-    member_name(member, h, end != NULL ? (size_t)(end - h) : 100);
-    const uint8_t type = h[156];
-    member->directory = member->directory || type == '5';
-    member->link = type == '1' || type == '2';
-    member->offset = m->at + BLOCK;
-    const uint64_t left = m->end - member->offset;
-    member->size = member->directory || member->link ? 0 : size < left ? size : left;
-    member->plain = member->size;
-    const uint64_t padded = (member->size + BLOCK - 1) / BLOCK * BLOCK;
-    m->at = member->offset + (padded < left ? padded : left);
     return SFT_OK;
 }
 
@@ -471,7 +404,7 @@ sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_
                             part->size < sizeof head ? (size_t)part->size : sizeof head, err));
     l.begins = sft__load_le32(head) == SIG_LOCAL;
     SFT_TRY(zip_list(&l, err));
-    if (part->size >= BLOCK && is_tar_header(head)) {
+    if (part->size >= BLOCK && sft__tar_is_header(head)) {
         (void)put(&l, SFT__MEMBERS_TAR);
     }
     *count = l.count;
@@ -480,6 +413,6 @@ sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_
 
 sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
     return m->kind == SFT__MEMBERS_ZIP   ? zip_next(m, member, more, err)
-           : m->kind == SFT__MEMBERS_TAR ? tar_next(m, member, more, err)
+           : m->kind == SFT__MEMBERS_TAR ? sft__tar_next(m, member, more, err)
                                          : chain_next(m, member, more, err);
 }

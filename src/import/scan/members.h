@@ -26,6 +26,12 @@ typedef struct sft__member {
     bool encrypted;
     bool directory;
     bool link;
+    bool device;  /* tar: or a pipe */
+    bool cut;     /* tar: it should be longer than the file */
+    bool again;   /* tar: one of this name, in any case, was there before */
+    bool renamed; /* zip: by an extra field, which some programs follow */
+    bool respelt; /* ... because its letters are none of the header's */
+    bool about;   /* tar: says something of the next member */
     bool behind; /* what lies behind the end of a tar, and is none */
 } sft__member;
 
@@ -47,7 +53,13 @@ typedef struct sft__members {
     uint64_t shift; /* zip: what offsets in the directory are counted from */
     uint64_t left;  /* tar: bytes that may still be gone through behind its end */
     uint64_t given; /* bytes of all members so far: more than there are is an overlap */
-    bool told;      /* tar: what lies behind it was given out */
+    uint64_t *seen; /* tar: hashes of the names, a set */
+    size_t seen_room;
+    size_t seen_count;
+    char next[SFT__MEMBER_NAME]; /* tar: the name of the next member */
+    uint64_t next_hash;
+    bool has_next;
+    bool told; /* tar: what lies behind it was given out */
     bool whole;     /* it ended in order */
 } sft__members;
 
@@ -57,5 +69,11 @@ sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_
                              bool zipped, sft_error *err);
 /* *more: false at the end (m->whole: in order). */
 sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err);
+
+void sft__members_reset(sft__members *m);
+
+/* tar.c: the sum of a header's bytes is the one that it says; the next member. */
+bool sft__tar_is_header(const uint8_t *h);
+sft_status sft__tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err);
 
 #endif
