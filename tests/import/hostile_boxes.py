@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import pathlib
+import pickle
 import random
 import shutil
 import struct
@@ -143,6 +144,26 @@ def tar_cases():
     case("names.tar", tarred(*(("d%d/f%d.txt" % (i % 7, i), b"hi") for i in range(3000))), H)
 
 
+# ---------------------------------------------------------------- the lite interpreter
+
+
+def lite(*operators, protocol=2):
+    code = ("__torch__.M.forward", (("instructions", ()), ("operators", tuple((o, "", 1) for o in operators)), ("types", ())))
+    return zipped(("m/data.pkl", None, pickle.dumps({}, 2)), ("m/bytecode.pkl", None, pickle.dumps((8, code), protocol)),
+                  ("m/version", None, "3\n"), ("m/byteorder", None, "little"))
+
+
+def lite_cases():
+    for protocol in (2, 4):
+        case("act.ptl", lite("aten::add", "aten::from_file", protocol=protocol), D, "torchscript-code")
+        case("save.ptl", lite("aten::save", protocol=protocol), D, "torchscript-code")
+        case("own.ptl", lite("evil::run", protocol=protocol), U, "torchscript-code")
+        case("class.ptl", lite("__torch__.torch.classes.evil.Run", protocol=protocol), U, "torchscript-code")
+        case("good.ptl", lite("aten::add", "prim::ListConstruct", "quantized::linear_dynamic", "aten::_convolution",
+                              "__torch__.torch.classes.quantized.LinearPackedParamsBase", protocol=protocol), "not-dangerous",
+             without="torchscript-code")
+
+
 # ---------------------------------------------------------------- many small parts
 
 
@@ -209,7 +230,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--keep")
     args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, time_cases):
+    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, lite_cases, time_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)

@@ -215,6 +215,11 @@ static bool is_torchscript(const sft__content *c) {
            (strncmp(c->name, "code/", 5) == 0 || strstr(c->name, "/code/") != NULL);
 }
 
+static bool is_bytecode(const sft__content *c) {
+    return c->state->part->container == SFT_IMPORT_TORCH_ZIP &&
+           strcmp(sft__content_base(c->name), "bytecode.pkl") == 0;
+}
+
 static bool is_template(const char *name) {
     return sft__content_ends(name, ".jinja") || sft__content_ends(name, ".jinja2") ||
            sft__content_ends(name, ".j2");
@@ -261,12 +266,13 @@ static sft_status take_bytes(sft__content *c, const uint8_t *head, size_t head_l
     const bool finger =
         part->size <= head_len && strcmp(sft__content_base(c->name), "fingerprint.pb") == 0;
     const bool pieces = head_len > 2 && head[0] == 0x0a && !text;
+    const bool bytecode = is_bytecode(c);
 
-    if (!image && !text && !pieces && !finger) {
+    if (!image && !text && !pieces && !finger && !bytecode) {
         return SFT_OK;
     }
     if (part->size > SFT__CONTENT_MOST) {
-        if (text) {
+        if (text || bytecode) {
             sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
                               "a text of more than 64 MiB, which is not looked through");
         }
@@ -282,6 +288,9 @@ static sft_status take_bytes(sft__content *c, const uint8_t *head, size_t head_l
         memset(data + len, 0, SFT__JSON_SLACK);
         c->data = data;
         c->len = len;
+        if (bytecode) {
+            sft__content_bytecode(c);
+        }
         const bool good =
             (image && recognised(c, SFT_IMPORT_IMAGE, sft__content_image(c))) ||
             (text && text_rules(c)) ||

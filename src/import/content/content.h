@@ -109,6 +109,8 @@ bool sft__content_fingerprint(const sft__content *c);
 bool sft__content_is_data(const sft__content *c);
 /* Code of TorchScript: nothing but what its compiler computes with. */
 bool sft__content_torchscript(const sft__content *c);
+/* The same of the operators in a bytecode.pkl, which has no code beside it. */
+void sft__content_bytecode(const sft__content *c);
 /* A Jinja template: reaches for nothing but its variables. subject: what holds it. */
 bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
                            size_t at, const char *text, size_t len);

@@ -3,7 +3,8 @@
  * import/content/script.c - the code of TorchScript archives (files called *.py in code/): Python
  * by its looks, but compiled by TorchScript itself, which knows nothing but operators. Harmless is
  * code that calls operators of computation alone; those that write or read files, and those of
- * libraries that are not PyTorch's, are findings. Read first: content.h.
+ * libraries that are not PyTorch's, are findings. So are those that the lite interpreter's
+ * bytecode.pkl names. Read first: content.h.
  */
 #include "import/content/content.h"
 
@@ -248,4 +249,65 @@ bool sft__content_torchscript(const sft__content *c) {
         }
     }
     return !c->state->odd;
+}
+
+/* ---------------------------------------------------------------- bytecode */
+
+/* A text that an opcode of a pickle at p pushes: its length, or 0. */
+static size_t pushed(const uint8_t *p, const uint8_t *end, const char **text) {
+    const bool four = *p == 'X' || *p == 'T';
+    const bool one = *p == 'U' || *p == 0x8c;
+    const size_t head = four ? 5 : 2;
+
+    if ((!four && !one) || (size_t)(end - p) <= head) {
+        return 0;
+    }
+    const size_t n = four ? sft__load_le32(p + 1) : p[1];
+    *text = (const char *)p + head;
+    return n <= (size_t)(end - p) - head ? n : 0;
+}
+
+/* "aten::add" or "__torch__.torch.classes.NAME". */
+static void check_text(const reading *r, const char *text, size_t len) {
+    char chain[CHAIN + 8];
+    const char *colon = NULL;
+
+    if (len < 4 || len >= CHAIN) {
+        return;
+    }
+    for (size_t i = 0; i < len; i++) {
+        const bool two = text[i] == ':' && colon == NULL && i + 1 < len && text[i + 1] == ':';
+        if (!is_word(text[i]) && text[i] != '.' && !two) {
+            return;
+        }
+        colon = two ? text + i : colon;
+        i += two;
+    }
+    if (colon == NULL) {
+        memcpy(chain, text, len);
+        chain[len] = '\0';
+        check_class(r, text, chain);
+        return;
+    }
+    const size_t space = (size_t)(colon - text);
+    memcpy(chain, "ops.", 4);
+    memcpy(chain + 4, text, space);
+    chain[4 + space] = '.';
+    memcpy(chain + 5 + space, colon + 2, len - space - 2);
+    chain[3 + len] = '\0';
+    check_operator(r, text, chain);
+}
+
+/* The lite interpreter's bytecode.pkl names operators and classes in texts. Every byte may be an
+ * opcode: what is none makes no such text. */
+void sft__content_bytecode(const sft__content *c) {
+    const reading r = {c, (const char *)c->data, (const char *)c->data + c->len};
+    const char *text;
+
+    for (size_t i = 0; i < c->len && !sft__content_is_tired(c); i++) {
+        const size_t n = pushed(c->data + i, c->data + c->len, &text);
+        if (n != 0) {
+            check_text(&r, text, n);
+        }
+    }
 }
