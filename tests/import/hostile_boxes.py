@@ -24,6 +24,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hostile_content as content  # noqa: E402
+import hostile_hdf5 as hdf5  # noqa: E402
 from hostile_content import D, H, U, case, gguf, onnx, onnx_node, safetensors  # noqa: E402
 from hostile_proto import field, varint  # noqa: E402
 
@@ -144,6 +145,24 @@ def tar_cases():
     case("names.tar", tarred(*(("d%d/f%d.txt" % (i % 7, i), b"hi") for i in range(3000))), H)
 
 
+# ---------------------------------------------------------------- HDF5
+
+
+def lists(base, size):
+    """A dataset of one list of any length, of bytes or floats, in a file of that size."""
+    kind = struct.pack("<B3BI", 0x19, 0, 0, 0, 16) + base
+    return hdf5.one(lambda at: hdf5.header(hdf5.space(1), (3, kind), hdf5.contiguous(at["d"], 16)), ("d", bytes(16)),
+                    ("rest", bytes(size)))
+
+
+def hdf5_cases():
+    octets = struct.pack("<B3BIHH", 0x10, 0, 0, 0, 1, 0, 8)
+    floats = hdf5.F4[1]
+    case("lists.h5", lists(octets, 129 << 20), U, "walk-limit")
+    case("few-lists.h5", lists(octets, 1 << 10), H)
+    case("floats.h5", lists(floats, 129 << 20), H)
+
+
 # ---------------------------------------------------------------- the lite interpreter
 
 
@@ -230,7 +249,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--keep")
     args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, lite_cases, time_cases):
+    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, hdf5_cases, lite_cases, time_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)

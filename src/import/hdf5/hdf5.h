@@ -15,7 +15,8 @@ enum {
     SFT__H5_FILTERS = 8,
     SFT__H5_WINDOW = 8192,
     SFT__H5_WINDOWS = 8,
-    SFT__H5_LZF = 32000, /* h5py's filter */
+    SFT__H5_LZF = 32000,      /* h5py's filter */
+    SFT__H5_LOOKED = 128 << 20, /* bytes of a file in which a scan looks for pickles */
     SFT__H5_NAME_MAX = 65536 /* of a path */
 };
 
@@ -223,6 +224,7 @@ typedef struct sft__h5_type {
     uint32_t size;
     uint32_t unit; /* bytes to be turned round; 0: little-endian */
     bool bare;     /* bytes without a meaning */
+    bool lists;    /* of bytes, each of any length: they lie somewhere else in the file */
 } sft__h5_type;
 
 typedef struct sft__h5_filter {

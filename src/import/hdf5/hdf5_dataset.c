@@ -426,6 +426,12 @@ sft_status sft__h5_dataset_read(sft__h5 *h, sft__h5_dataset *d, const char **why
         d->type.dtype = sft__import_dtype(SFT_U8); /* what is in chunks is looked into */
         d->bytes = true;
     }
+    if (h->job->scanning && d->type.lists && sft_source_size(h->source) > SFT__H5_LOOKED) {
+        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, d->name, d->name_len,
+                         "walk-limit", h->base + d->addr,
+                         "lists of bytes, which may be pickles, in a file larger than what is looked "
+                         "through for them");
+    }
     d->type.unit = h->job->scanning ? 0 : d->type.unit; /* bytes as they are */
     *why = d->type.dtype == NULL ? d->type.why : filter;
     if (*why == NULL && d->layout == VIRTUAL) {

@@ -252,6 +252,12 @@ sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_
     case ENUM:
         enumerated(&in, &t, type);
         break;
+    case VARIABLE: { /* of bytes: PyTables keeps pickles so */
+        const head inner = take_head(&in);
+        type->lists = (t.bits & 15) == 0 && inner.size == 1 && !in.bad;
+        in.bad = false;
+        break;
+    }
     default:
         break;
     }
