@@ -38,8 +38,27 @@ typedef struct cli_secret {
     char *real;
 } cli_secret;
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
+
+/* Does a URL begin here, perhaps a mistyped one? *rest: behind the scheme and its slashes. */
+static bool is_url_like(char *at, char **rest) {
+    static const char *const known[] = {"http:", "https:", "hf:", "s3:"};
+    const size_t scheme = strspn(at, LETTERS);
+    const size_t odd = strspn(at, LETTERS ":;\\"); /* "https;//", "HTTPS//", "https\\://", "//" */
+    bool like = scheme > 0 && strncmp(at + scheme, "://", 3) == 0;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) { /* with a slash too few, perhaps */
+        like = like || begins(at, known[i]);
+    }
+    *rest = at + (like ? scheme + 1 : odd);
+    like = like || (odd < 12 && strncmp(*rest, "//", 2) == 0 && /* "model//x?y" is a path */
+                    (odd == 0 || strcspn(at, ":;\\") < odd || begins(at, "http")));
+    *rest += strspn(*rest, "/");
+    return like;
+}
+
 /* The URL in an argument: all of it, or the value of "--option=" or "-o". NULL: none. */
-static char *url_in(char *word) {
+static char *url_in(char *word, char **rest) {
     char *at = word;
 
     if (word[0] == '-' && word[1] == '-') {
@@ -48,12 +67,8 @@ static char *url_in(char *word) {
     } else if (word[0] == '-' && word[1] != '\0') {
         at = word + 2;
     }
-    at += strspn(at, " \t");
-    const size_t scheme =
-        strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
-    const bool known =
-        begins(at, "http:") || begins(at, "https:"); /* with a slash too few, perhaps */
-    return scheme > 0 && (known || strncmp(at + scheme, "://", 3) == 0) ? at : NULL;
+    at += strspn(at, " \t\"'<");
+    return is_url_like(at, rest) ? at : NULL;
 }
 
 /* How much of "user:password@" stands at the beginning of what follows "://". In hf://REPO@REVISION
@@ -80,15 +95,19 @@ static const cli_secret *secret_of(const cli *c, const char *shown) {
 }
 
 static void conceal(cli *c, char **word) {
-    char *url = url_in(*word);
-    char *rest = url != NULL ? strchr(url, ':') + 1 : NULL;
-    rest += rest != NULL ? strspn(rest, "/") : 0;
-    const size_t login = rest != NULL ? login_length(url, rest) : 0;
+    char *rest;
+    char *url = url_in(*word, &rest);
+    if (url == NULL) {
+        return;
+    }
+    const size_t login = login_length(url, rest);
+    if (url[0] == '/' && (login == 0 || memchr(rest, ':', login) == NULL)) {
+        return; /* a path, but for "//user:password@" */
+    }
     /* a fragment goes to no server, but may hold what was meant as a query; in names of hf and s3 #
      * is a letter */
-    const size_t query = rest != NULL ? strcspn(rest + login, begins(url, "http") ? "?#" : "?") : 0;
-
-    if (rest == NULL || (login == 0 && rest[login + query] == '\0')) {
+    const size_t query = strcspn(rest + login, begins(url, "http") ? "?#" : "?");
+    if (login == 0 && rest[login + query] == '\0') {
         return;
     }
     const size_t size = strlen(*word) + 32;

@@ -149,10 +149,20 @@ bool sft__url_has_login(const char *url) {
     return skip > 0;
 }
 
+/* As far as the query; a "?" that was made part of a path (hf://REPO/FILE?x) begins one too. */
+static size_t before_query(const char *text) {
+    size_t n = 0;
+    while (text[n] != '\0' && text[n] != '?' && text[n] != '#' &&
+           (text[n] != '%' || text[n + 1] != '3' || (text[n + 2] | 0x20) != 'f')) {
+        n++;
+    }
+    return n;
+}
+
 void sft__url_show(char *dst, size_t cap, const char *url) {
     size_t skip;
     const size_t scheme = before_host(url, &skip);
-    const size_t len = strcspn(url + scheme + skip, "?#") + scheme;
+    const size_t len = before_query(url + scheme + skip) + scheme;
     const size_t room = cap - 1;
     size_t n = len < room ? len : room;
 

@@ -74,6 +74,7 @@ def planted(base: str) -> list[str]:
         base.replace("//", "//user:plantedPW@") + "/ok/" + FILE,
         "s3://bucket/key" + query,
         "hf://org/repo@" + "v?token=plantedSIG",
+        "hf://org/repo/x?token=plantedSIG",
         "hf://user:plantedPW@org/repo",
         base + "/ok/" + FILE + "#X-Amz-Signature=plantedSIG",
     ]
@@ -83,7 +84,10 @@ def mistyped(base: str) -> list[str]:
     """What a hand makes of a URL; no command opens it, none prints what it hides."""
     host = base.partition("//")[2]
     return [" " + base + "/x?sig=plantedSIG", "git+" + base.replace("//", "//user:plantedPW@"), "http:user:plantedPW@" + host,
-            "http:/" + host + "/x?sig=plantedSIG", "https:///" + host + "/x?sig=plantedSIG"]
+            "http:/" + host + "/x?sig=plantedSIG", "https:///" + host + "/x?sig=plantedSIG", "//user:plantedPW@" + host,
+            "HTTP//" + host + "/x?sig=plantedSIG", "http;//user:plantedPW@" + host, "http\\://user:plantedPW@" + host,
+            '"' + base + '/x?sig=plantedSIG"', "<" + base + "/x?sig=plantedSIG>", "hf:user:plantedPW@org/repo",
+            "s3:/user:plantedPW@bucket/key"]
 
 
 def secrets(t: harness.Tests) -> None:

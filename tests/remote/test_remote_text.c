@@ -576,6 +576,10 @@ static void test_shown(void **state) {
         {"hf://org/repo@main/f?x", "hf://org/repo@main/f"},
         {"hf://gpt2@main/f", "hf://gpt2@main/f"},
         {"s3://b/k?x", "s3://b/k"},
+        {"https://h/f%3Fsig%3D1", "https://h/f"},
+        {"https://h/f%3fsig%3D1", "https://h/f"},
+        {"https://h/f%3Csig%", "https://h/f%3Csig%"},
+        {"https://h/%3", "https://h/%3"},
         {"https://h/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "https://h/aaaaaaaaaaaaaaaaa..."},
     };
     static const char *const stable[][2] = {
