@@ -96,6 +96,37 @@ def cases():
     yield "tar: not in the object", make_tar({"files": {"tensors": two + entry + again}}), ["w"], ["101"]
 
 
+def flax_parts(tool, folder):
+    """A key that names two parts is refused with both; shards whose index has paths, as transformers writes them."""
+    def run(*args, want=0):
+        r = subprocess.run([tool, *args], cwd=folder, capture_output=True, text=True)
+        assert r.returncode == want, (args, r)
+        return r
+    inner = msgpack([(b"w", numpy_array())])
+    two = msgpack([(b"a", msgpack([(b"b", inner)])), (b"a.b", msgpack([(b"v", numpy_array())])), (b"c", inner)])
+    (folder / "two.msgpack").write_bytes(two)
+    told = run("ls", "two.msgpack", "--key", "a.b", want=1).stderr
+    assert '"a" > "b" and "a.b"' in told, told
+    for key, names in ("c", ["w"]), ("a", ["b.v", "b.w"]), (".", ["a.b.v", "a.b.w", "c.w"]):
+        got = json.loads(run("ls", "two.msgpack", "--key", key, "--json").stdout)
+        assert sorted(t["name"] for t in got["tensors"]) == names, (key, got)
+    model = folder / "flax"
+    model.mkdir()
+    shards = ["flax_model-00001-of-00002.msgpack", "flax_model-00002-of-00002.msgpack"]
+    (model / shards[0]).write_bytes(msgpack([(b"l", msgpack([(b"a", numpy_array()), (b"v", numpy_array())]))]))
+    (model / shards[1]).write_bytes(msgpack([(b"l", msgpack([(b"b", numpy_array())]))]))
+    for join in "/", ".":
+        index = {"metadata": {"total_size": 48}, "weight_map": {f"l{join}a": shards[0], f"l{join}v": shards[0], f"l{join}b": shards[1]}}
+        (model / "flax_model.msgpack.index.json").write_text(json.dumps(index))
+        got = json.loads(run("ls", "flax", "--json").stdout)
+        assert sorted(t["name"] for t in got["tensors"]) == ["l.a", "l.b", "l.v"], got
+        run("convert", "flax", "-o", "flax-out" + str(ord(join)), "--verify")
+        run("diff", "flax", "flax-out" + str(ord(join)))
+    index["weight_map"]["l/a"] = shards[1]
+    (model / "flax_model.msgpack.index.json").write_text(json.dumps(index))
+    assert "l.a" in run("ls", "flax", want=1).stderr
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
@@ -103,6 +134,7 @@ def main():
     faults, count = [], 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        flax_parts(tool, folder)
         for what, data, arrive, told in cases():
             count += 1
             (folder / "in").write_bytes(data)

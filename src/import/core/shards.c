@@ -23,8 +23,22 @@ static sft_status json_bad(const sft__json *j, const char *text, sft_error *err)
                         j->fault != NULL ? j->fault : "no object of file names");
 }
 
+/* Flax's names are paths in the index ("layer/kernel") and trees in its files, where keys are joined with
+ * dots. */
+static void name_path(char *name, size_t len, const char *file, size_t file_len) {
+    static const char ending[] = ".msgpack";
+    const size_t n = sizeof ending - 1;
+
+    if (file_len < n || memcmp(file + file_len - n, ending, n) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < len; i++) {
+        name[i] = (char)(name[i] == '/' ? '.' : name[i]);
+    }
+}
+
 /* One file of a tensor, or of a group of Keras's. name: in the arena. */
-static bool put_entry(sft__shard_index *x, const char *name, size_t len, const sft__json_str *file,
+static bool put_entry(sft__shard_index *x, char *name, size_t len, const sft__json_str *file,
                       sft_error *err) {
     char *raw = sft__arena_copy(&x->arena, file->raw, file->len);
 
@@ -45,6 +59,7 @@ static bool put_entry(sft__shard_index *x, const char *name, size_t len, const s
                                "the index names a file outside its folder");
         return false;
     }
+    name_path(name, len, raw, file_len);
     x->entries[x->count++] = (sft__shard_entry){name, len, raw, false};
     return true;
 }

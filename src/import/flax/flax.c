@@ -11,7 +11,7 @@
 #include "import/flax/flax_types.h"
 #include <stdio.h>
 
-enum { DEPTH = 512, NAME_MAX = 65536, TYPE_MAX = 32, PROBE_TOKENS = 4096 };
+enum { DEPTH = 512, NAME_MAX = 65536, TYPE_MAX = 32, PATH_TEXT = 200, PROBE_TOKENS = 4096 };
 enum { EXT_ARRAY = 1, EXT_COMPLEX = 2, EXT_SCALAR = 3 };
 
 #define CHUNKED "__msgpack_chunked_array__"
@@ -32,6 +32,7 @@ typedef struct frame {
     uint64_t left; /* items or pairs */
     uint64_t index;
     size_t name_len; /* of the path to it */
+    uint64_t start;
     bool map;
 } frame;
 
@@ -48,6 +49,8 @@ typedef struct reading {
     size_t run_room;
     uint64_t others;
     uint64_t matched; /* tensors below the key that was asked for */
+    uint64_t part;    /* where what the key leads to begins; 0: it leads to none so far */
+    char part_path[PATH_TEXT];
 } reading;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
@@ -240,6 +243,42 @@ static bool below_key(const reading *r, const char **name, size_t *len) {
     return true;
 }
 
+/* The keys that lead to frame `to`, each in quotes: keys may have dots of their own. */
+static void path_text(const reading *r, size_t to, char *text) {
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 1; i <= to && used + 8 < PATH_TEXT; i++) {
+        const size_t from = i > 1 ? r->stack[i - 1].name_len + 1 : 0; /* behind the dot */
+        char key[60];
+        (void)sft_escape(key, sizeof key, r->name + from, r->stack[i].name_len - from);
+        const int n = snprintf(text + used, PATH_TEXT - used, "%s\"%s\"", i > 1 ? " > " : "", key);
+        used += (size_t)n;
+    }
+}
+
+/* Names of parts are keys put together with dots: the one that was asked for may be that of two. */
+static sft_status one_part(reading *r, sft_error *err) {
+    const char *key = r->job->options.key;
+    const size_t n = key != NULL && strcmp(key, ".") != 0 ? strlen(key) : 0;
+    char path[PATH_TEXT];
+
+    for (size_t i = 1; i < r->depth && n != 0; i++) {
+        if (r->stack[i].name_len != n || r->stack[i].start == r->part) {
+            continue;
+        }
+        path_text(r, i, path);
+        if (r->part != 0) {
+            return sft__fail_at(err, SFT_E_DUPLICATE, r->stack[i].start,
+                                "the key \"%.100s\" names two parts, %s and %s: --key . takes both",
+                                key, r->part_path, path);
+        }
+        r->part = r->stack[i].start;
+        memcpy(r->part_path, path, sizeof path);
+    }
+    return SFT_OK;
+}
+
 static sft_status add_array(reading *r, const array *a, sft__run *runs, size_t count,
                             sft_error *err) {
     const char *name;
@@ -250,6 +289,7 @@ static sft_status add_array(reading *r, const array *a, sft__run *runs, size_t c
         return SFT_OK;
     }
     r->matched++;
+    SFT_TRY(one_part(r, err));
     if (a->kind == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, a->type, strlen(a->type));
@@ -399,7 +439,7 @@ static sft_status enter(reading *r, const token *t, sft_error *err) {
     if (r->depth == DEPTH) {
         return sft__fail_at(err, SFT_E_LIMIT, t->start, "msgpack: more than %d levels", (int)DEPTH);
     }
-    r->stack[r->depth++] = (frame){t->len, 0, r->name_len, t->type == MAP};
+    r->stack[r->depth++] = (frame){t->len, 0, r->name_len, t->start, t->type == MAP};
     return SFT_OK;
 }
 
