@@ -392,12 +392,20 @@ static bool is_reserved(const sft_metadata_entry *e) {
            (e->key_len >= 4 && memcmp(e->key, "sft.", 4) == 0);
 }
 
-static sft_status read_file(sft_catalog *c, const sft__catalog_file *file, sft_error *err) {
+/* Entries of sft.aliases, which are meant to be read. */
+static sft_status read_aliases(sft_catalog *c, const sft__catalog_file *file, sft_error *err) {
     for (size_t i = 0; i < file->metadata_count; i++) {
         const sft_metadata_entry *e = &file->metadata[i];
         if (is_key(e->key, e->key_len, "sft.aliases")) {
             SFT_TRY(read_value(c, e->value, e->value_len, err));
         }
+    }
+    return SFT_OK;
+}
+
+static sft_status read_plain(sft_catalog *c, const sft__catalog_file *file, sft_error *err) {
+    for (size_t i = 0; i < file->metadata_count; i++) {
+        const sft_metadata_entry *e = &file->metadata[i];
         if (is_reserved(e) || e->value_len > NAME_MAX_BYTES || c->alias_count >= ALIASES_MAX) {
             continue;
         }
@@ -413,7 +421,12 @@ static sft_status read_file(sft_catalog *c, const sft__catalog_file *file, sft_e
 
 sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err) {
     for (size_t f = 0; f < catalog->file_count; f++) {
-        SFT_TRY(read_file(catalog, &catalog->files[f], err));
+        SFT_TRY(read_aliases(catalog, &catalog->files[f], err));
+    }
+    /* A text that happens to be the name of a tensor counts only for names of which sft.aliases says
+     * nothing: of two entries of one name index_names keeps the first. */
+    for (size_t f = 0; f < catalog->file_count; f++) {
+        SFT_TRY(read_plain(catalog, &catalog->files[f], err));
     }
     return catalog->alias_count == 0 || index_names(catalog)
                ? SFT_OK

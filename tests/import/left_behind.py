@@ -289,6 +289,26 @@ def other_names(tmp):
             assert f.metadata()["format"] == "pt" and "p" in f.keys() and "c" in f.keys()
 
 
+def texts(tmp):
+    """An entry of the metadata whose text is the name of a tensor says nothing where sft.aliases does."""
+    x = torch.arange(6.0).reshape(2, 3)
+    source, out, copy = (os.path.join(tmp, n) for n in ("texts.pt", "texts.safetensors", "copy.safetensors"))
+    torch.save({"lm_head": x, "embed": x, "part": x[0:1], "c": x + 1}, source)
+    entries = ["-m", "lm_head=c", "-m", "part=c", "-m", "other=c"]
+    run("convert", source, "-o", out, "--dedup", "alias", *entries)
+    run("convert", source, "-o", copy, "--dedup", "alias")
+    run("cp", copy, copy, "-f", *entries)
+    for path in out, copy:
+        listed = json.loads(run("ls", "--aliases", "--json", path).stdout)["aliases"]
+        assert {a["name"]: a["of"] for a in listed} == {"lm_head": "embed", "part": "embed", "other": "c"}, listed
+        for name, value in ("lm_head", x), ("part", x[0:1]), ("other", x + 1):
+            raw = os.path.join(tmp, "value.raw")
+            run("get", path, name, "-o", raw, "-f")
+            with open(raw, "rb") as f:
+                assert f.read() == value.numpy().tobytes(), (path, name)
+            CHECKS["names and texts"] += 1
+
+
 def compared(tmp):
     """diff asks both models for every name, other names too."""
     x = torch.arange(12.0)
@@ -359,7 +379,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, two_models, documents, chosen, trees, collected, other_names, compared, outputs:
+    for check in behind, two_models, documents, chosen, trees, collected, other_names, texts, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

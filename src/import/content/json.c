@@ -185,56 +185,20 @@ static void end_object(walking *w, const level *l) {
     }
 }
 
+/* What diffusers has, or imports of its own. */
+static const char *const diffusers_own[] = {
+    "diffusers", "transformers", "optimum", "onnxruntime", "stable_diffusion", "paint_by_example",
+    "deepfloyd_if", "versatile_diffusion", "latent_diffusion", "unclip", "unidiffuser",
+    "wuerstchen", "shap_e", "kandinsky", "audioldm2", "kolors", "alt_diffusion", "vq_diffusion",
+    "semantic_stable_diffusion", "stable_diffusion_safe", "spectrogram_diffusion", "stable_cascade",
+    "flux", "flux2", "wan", "qwenimage", "ltx", "ltx2", "omnigen", "hidream_image", "hunyuan_video",
+    "cogvideo", "pixart_alpha", "chronoedit", "cosmos", "lumina2", "sana", "easyanimate",
+    "stable_audio", "allegro", "mochi", "bria", "bria_fibo", "kandinsky5", "z_image", NULL,
+};
+
 /* model_index.json of diffusers: "unet": ["library", "Class"] in the outermost object. A library
  * that is none of its own or a pipeline's is imported. */
 static void end_list(walking *w, const level *l) {
-    static const char *const own[] = {"diffusers",
-                                      "transformers",
-                                      "optimum",
-                                      "onnxruntime",
-                                      "stable_diffusion",
-                                      "paint_by_example",
-                                      "deepfloyd_if",
-                                      "versatile_diffusion",
-                                      "latent_diffusion",
-                                      "unclip",
-                                      "unidiffuser",
-                                      "wuerstchen",
-                                      "shap_e",
-                                      "kandinsky",
-                                      "audioldm2",
-                                      "kolors",
-                                      "alt_diffusion",
-                                      "vq_diffusion",
-                                      "semantic_stable_diffusion",
-                                      "stable_diffusion_safe",
-                                      "spectrogram_diffusion",
-                                      "stable_cascade",
-                                      "flux",
-                                      "flux2",
-                                      "wan",
-                                      "qwenimage",
-                                      "ltx",
-                                      "ltx2",
-                                      "omnigen",
-                                      "hidream_image",
-                                      "hunyuan_video",
-                                      "cogvideo",
-                                      "pixart_alpha",
-                                      "chronoedit",
-                                      "cosmos",
-                                      "lumina2",
-                                      "sana",
-                                      "easyanimate",
-                                      "stable_audio",
-                                      "allegro",
-                                      "mochi",
-                                      "bria",
-                                      "bria_fibo",
-                                      "kandinsky5",
-                                      "z_image",
-                                      NULL};
-
     level *above = &w->levels[w->depth - 1];
     const bool hint = w->depth > 1 && above->object && is(&above->key, "type_hint");
 
@@ -243,7 +207,8 @@ static void end_list(walking *w, const level *l) {
     }
     if (hint ||
         (w->depth == 2 && sft__content_ends(sft__content_base(w->c->name), "model_index.json"))) {
-        foreign_module(w, &l->fields[F_MODULE], own, "a module that diffusers would import");
+        foreign_module(w, &l->fields[F_MODULE], diffusers_own,
+                       "a module that diffusers would import");
     }
     if (w->depth > 1 && above->object && is(&above->key, "id")) {
         above->id = l->fields[F_MODULE];
