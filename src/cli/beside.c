@@ -5,6 +5,7 @@
  * loader would execute. The list is in docs/import.md, "Beside the weights". Read beside.h first.
  */
 #include "beside.h"
+#include "lost.h"
 #include "scan_dir.h"
 #include "sys.h"
 #include "url.h"
@@ -175,7 +176,7 @@ static void carry_one(cli *c, const char *folder, const char *from, const char *
     const cli_kind kind = cli_sys_kind(from);
 
     if (IS_ONE(name, refused)) {
-        if (!IS_ONE(name, weights)) {
+        if (!IS_ONE(name, weights) && !cli_lost_is_told(c, name)) {
             cli_warn(c, from, "%s: not carried along", cli_match("*.py", name, strlen(name))
                                                            ? "a program, which loaders execute"
                                                            : "perhaps a pickle, which loaders execute");

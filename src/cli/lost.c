@@ -68,6 +68,15 @@ void cli_lost_note(cli *c, const char *subject, size_t len, const char *message)
     c->left[c->left_count++] = (struct cli_left){name, copy_text(message)};
 }
 
+bool cli_lost_is_told(const cli *c, const char *subject) {
+    for (size_t i = 0; i < c->left_count; i++) {
+        if (strcmp(c->left[i].subject, subject) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void cli_lost_metadata(cli *c, const char *operand, const char *key, size_t len, const char *why) {
     char name[128];
 

@@ -21,6 +21,7 @@ __attribute__((format(printf, 4, 5)))
 void cli_lost_tell(cli *c, const char *operand, const char *subject, const char *format, ...);
 /* "left_out_parts" alone, for what a warning of its own has told. */
 void cli_lost_note(cli *c, const char *subject, size_t len, const char *message);
+bool cli_lost_is_told(const cli *c, const char *subject);
 /* Warns that an entry of metadata stays behind, and why; "left_out_parts" lists it, too. */
 void cli_lost_metadata(cli *c, const char *operand, const char *key, size_t len, const char *why);
 /* Of a model's files: is it the first that has the key? How many have it, and do these say the same? */

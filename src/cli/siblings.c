@@ -2,7 +2,8 @@
  *
  * cli/siblings.c - a directory may hold more weights than those of the model that it is taken for:
  * shards that the index does not name, an adapter, the same model in another format, models of their
- * own in directories below. They stay behind, and are named. Read siblings.h first.
+ * own in directories below. They stay behind, and are named: files of any name by what their bytes are,
+ * files in directories below by their names. Read siblings.h first.
  */
 #include "siblings.h"
 #include "foreign.h"
@@ -13,17 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What files of weights are called. */
+/* What files of weights are called, in small letters or not. */
 static const char *const weights[] = {
-    "*.safetensors", "*pytorch_model*.bin", "model*.bin",       "*adapter*.bin", "*lora*.bin",
-    "model*.pt",     "model*.pth",          "consolidated*.pt*", "*.gguf",        "*.onnx",
-    "*.h5",          "*.keras",             "*.msgpack",        "*.ckpt",        "*.npz",
-    "*.pdparams",    "*.pdiparams",         "*.tflite",         "*.ot",
+    "*.safetensors", "*pytorch_model*.bin", "model*.bin",         "*adapter*.bin",
+    "*lora*.bin",    "model*.pt",           "model*.pth",         "consolidated*.pt*",
+    "*.gguf",        "*.onnx",              "*.onnx_data",        "*.onnx.data",
+    "*.h5",          "*.hdf5",              "*.keras",            "*.msgpack",
+    "*.ckpt",        "*.npz",               "*.npy",              "*.pt2",
+    "*.distcp",      "*.pdparams",          "*.pdiparams",        "*.tflite",
+    "*.ot",          "*_states.pt",         "*.data-[0-9]*-of-[0-9]*", "*.mlmodel",
+    "*.ggml",        "*.eqx",
 };
-
+/* Of a directory: files that say that it is a model, or it by its own name. */
+static const char *const marks[] = {"saved_model.pb", "_checkpoint_metadata"};
+static const char *const models[] = {"*.mlpackage", "*.zarr"};
 typedef struct found {
     char *name;
     bool folder;
+    bool named; /* as weights are */
 } found;
 
 typedef struct listing {
@@ -32,19 +40,26 @@ typedef struct listing {
     size_t room;
 } listing;
 
-static bool is_weights(const char *name) {
-    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
-        if (name[0] != '.' && cli_match(weights[i], name, strlen(name))) {
+static bool is_called(const char *name, const char *const *patterns, size_t count) {
+    char small[256];
+    size_t n = 0;
+
+    for (; name[n] != '\0' && n < sizeof small; n++) {
+        small[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] + 0x20 : name[n]);
+    }
+    for (size_t i = 0; i < count && name[0] != '.'; i++) {
+        if (cli_match(patterns[i], small, n)) {
             return true;
         }
     }
     return false;
 }
+#define IS_CALLED(name, patterns) is_called(name, patterns, sizeof patterns / sizeof patterns[0])
 
 static void note(void *ctx, const char *name, bool is_folder) {
     listing *l = ctx;
 
-    if (!is_weights(name) && (!is_folder || name[0] == '.')) {
+    if (name[0] == '.') {
         return;
     }
     if (l->count == l->room) {
@@ -53,7 +68,8 @@ static void note(void *ctx, const char *name, bool is_folder) {
     }
     const size_t size = strlen(name) + 1;
     found *f = &l->list[l->count++];
-    *f = (found){cli_alloc(size, 1), is_folder};
+    *f = (found){cli_alloc(size, 1), is_folder,
+                 is_folder ? IS_CALLED(name, models) : IS_CALLED(name, weights)};
     memcpy(f->name, name, size);
 }
 
@@ -89,6 +105,82 @@ static bool is_read(const sft_catalog *catalog, const char *name) {
     return false;
 }
 
+/* Data of a file that is read: NAME.data-00000-of-00001 of NAME.index, *.distcp of .metadata. */
+static bool is_data(const sft_catalog *catalog, const char *name) {
+    const char *end = strstr(name, ".data-");
+    const size_t len = end != NULL ? (size_t)(end - name) : 0;
+
+    if (end == NULL) {
+        return cli_match("*.distcp", name, strlen(name)) && is_read(catalog, ".metadata");
+    }
+    char *index = cli_alloc(len + sizeof ".index", 1);
+    memcpy(index, name, len);
+    memcpy(index + len, ".index", sizeof ".index");
+    const bool is = is_read(catalog, index);
+    free(index);
+    return is;
+}
+
+static char *join(const char *folder, const char *name) {
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = cli_alloc(size, 1);
+
+    (void)snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* Has the format a mark of its own, and weights behind it? Pickles, protobuf and msgpack begin with what
+ * many files begin with: those go by their names. */
+static bool is_marked(uint32_t format) {
+    static const uint32_t marked[] = {
+        SFT_IMPORT_SAFETENSORS, SFT_IMPORT_TORCH_ZIP, SFT_IMPORT_TORCH_LEGACY, SFT_IMPORT_TORCH_TAR,
+        SFT_IMPORT_PT2,         SFT_IMPORT_NPY,       SFT_IMPORT_NPZ,          SFT_IMPORT_GGUF,
+        SFT_IMPORT_HDF5,        SFT_IMPORT_KERAS,     SFT_IMPORT_TFLITE,       SFT_IMPORT_TF_BUNDLE,
+    };
+
+    for (size_t i = 0; i < sizeof marked / sizeof marked[0]; i++) {
+        if (marked[i] == format) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By the file's bytes; UNKNOWN: no weights, as far as these tell. */
+static uint32_t format_of(const char *folder, const char *name, const sft_import_api *api) {
+    uint32_t format = SFT_IMPORT_UNKNOWN;
+    sft_source *source;
+    char *path = join(folder, name);
+
+    if (cli_sys_kind(path) == CLI_KIND_FILE &&
+        sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
+        if (api->detect(source, &format, NULL) != SFT_OK) {
+            format = SFT_IMPORT_UNKNOWN;
+        }
+        sft_source_close(source);
+    }
+    free(path);
+    return is_marked(format) ? format : (uint32_t)SFT_IMPORT_UNKNOWN;
+}
+
+static void tell_file(cli *c, const char *operand, const char *folder, const found *f) {
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+
+    if (f->named) {
+        cli_lost_tell(c, operand, f->name,
+                      "weights that are none of this model's: not carried along (name the file to "
+                      "take them)");
+        return;
+    }
+    const uint32_t format =
+        api != NULL ? format_of(folder, f->name, api) : (uint32_t)SFT_IMPORT_UNKNOWN;
+    if (format != SFT_IMPORT_UNKNOWN) {
+        cli_lost_tell(c, operand, f->name,
+                      "%s, none of this model's: not carried along (name the file to take it)",
+                      api->format_title(format));
+    }
+}
+
 /* Is a file of the model in the directory? */
 static bool is_part(const sft_catalog *catalog, const char *folder) {
     const size_t len = strlen(folder);
@@ -105,14 +197,13 @@ static bool is_part(const sft_catalog *catalog, const char *folder) {
 }
 
 static void tell_folder(cli *c, const char *operand, const char *folder, const char *name) {
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = cli_alloc(size, 1);
+    char *path = join(folder, name);
     listing below = {NULL, 0, 0};
 
-    (void)snprintf(path, size, "%s/%s", folder, name);
     list(&below, path);
     for (size_t i = 0; i < below.count; i++) {
-        if (!below.list[i].folder) {
+        if (!below.list[i].folder &&
+            (below.list[i].named || IS_CALLED(below.list[i].name, marks))) {
             char text[300];
             (void)sft_escape(text, sizeof text, below.list[i].name, strlen(below.list[i].name));
             cli_lost_tell(c, operand, name, "a directory with weights of its own (%.200s): not carried along",
@@ -185,15 +276,16 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
     }
     for (size_t i = 0; i < all.count; i++) {
         const found *f = &all.list[i];
-        if (f->folder && is_part(catalog, f->name)) {
+        if (f->folder ? is_part(catalog, f->name)
+                      : is_read(catalog, f->name) || is_data(catalog, f->name)) {
             continue;
         }
-        if (f->folder) {
+        if (f->folder && f->named) {
+            cli_lost_tell(c, operand, f->name, "a model of its own: not carried along");
+        } else if (f->folder) {
             tell_folder(c, operand, folder, f->name);
-        } else if (!is_read(catalog, f->name)) {
-            cli_lost_tell(c, operand, f->name,
-                          "weights that are none of this model's: not carried along (name the file to "
-                          "take them)");
+        } else {
+            tell_file(c, operand, folder, f);
         }
     }
     drop(&all);

@@ -86,6 +86,49 @@ def behind(tmp):
     assert told.count("a directory: not carried along") == 2, told
 
 
+def other_kinds(tmp):
+    """Weights of any name are found by their bytes, models in directories below by their files' names; what is neither is not named."""
+    import numpy as np
+    import torch.distributed.checkpoint as dcp
+
+    model = os.path.join(tmp, "model")
+    os.mkdir(model)
+    torch.save({"a": X}, os.path.join(model, "pytorch_model.bin"))
+    want = ["UP.PT", "noending", "weights.v2", "optimizer.pt", "x.npy", "X.NPZ", "b.GGUF", "m.onnx_data", "__3_0.distcp", "ck-2.data-00000-of-00001", "inner"]
+    for name in want[:4]:
+        torch.save({name: X}, os.path.join(model, name))
+    np.save(os.path.join(model, "x.npy"), np.ones(3))
+    for name in want[5:-1]:
+        with open(os.path.join(model, name), "wb") as f:
+            f.write(b"whatever")
+    save_file({"i": X}, os.path.join(model, "inner"))
+    dcp.save({"m": X}, checkpoint_id=os.path.join(model, "D"))
+    below = {"sm": "saved_model.pb", "tf": "ckpt-1.data-00000-of-00002", "ds": "mp_rank_00_model_states.pt", "z.zarr": "0", "orbax": "_CHECKPOINT_METADATA"}
+    for folder, name in below.items():
+        os.mkdir(os.path.join(model, folder))
+        with open(os.path.join(model, folder, name), "wb"):
+            pass
+    # Genuine neighbours that hold no weights.
+    for name, data in {"config.json": b"{}", "README.md": b"# model", "notes.txt": b"text", "picture.png": b"\x89PNG\r\n\x1a\n", "vocab.bin": b"\x80\x02.",
+                       "list.dat": b"\x81\xa1a\x01", "empty": b"", "spiece.model": b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", "a.data": b"x"}.items():
+        with open(os.path.join(model, name), "wb") as f:
+            f.write(data)
+    os.mkdir(os.path.join(model, "runs"))
+    os.mkfifo(os.path.join(model, "pipe"))
+    for out, more in ("o", []), ("o.npz", []), ("c", ["--no-config"]):
+        r = run("convert", model, "-o", os.path.join(tmp, out), "--json", *more)
+        parts = [p["subject"] for p in json.loads(r.stdout)["left_out_parts"]]
+        assert sorted(parts) == sorted([*want, "D", *below]), (out, parts)
+        assert all(r.stderr.count(f"left out: {name}: ") == 1 for name in parts), r.stderr
+        assert all(n not in r.stderr for n in ("notes", "picture", "list.dat", "empty", "spiece", "README", "runs", "pipe")), r.stderr
+        CHECKS["weights left behind"] += len(parts)
+    # Of a model its own data is not named, but an older one beside it.
+    own = os.path.join(model, "D")
+    assert "left out" not in run("convert", own, "-o", os.path.join(tmp, "own.safetensors")).stderr
+    torch.save({"b": X}, os.path.join(own, "old.pt"))
+    assert "left out: old.pt: " in run("convert", own, "-o", os.path.join(tmp, "own2.safetensors")).stderr
+
+
 def two_models(tmp):
     """Of a directory with safetensors and with PyTorch's files every command takes the safetensors, and names the others."""
     for kind, sharded in ("one", False), ("sharded", True):
@@ -379,7 +422,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, two_models, documents, chosen, trees, collected, other_names, texts, compared, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, other_names, texts, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
