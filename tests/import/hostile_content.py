@@ -173,10 +173,11 @@ def target_cases():
         case("c.json", text, U, None)
     for text in ("custom_imports:\n  imports: [evil]\n", "loader_module: evil\n", "py/set: []\n", "trust_remote_code: yes\n", "{trust_remote_code: 1}\n"):
         case("c.yaml", text, U, None)
-    case("long.yaml", "abc: d.e\n" * 2700000, H)
+    case("long.yaml", "abc: d.e\n" * 1300000, H)
     case("longer.yaml", "a: b\n" * 5100000, U, "text")
-    case("long.toml", "a = b.c\n" * 3000000, H)
-    case("list.yaml", "plugins:\n" + "- b\n" * 5000000, H)
+    case("long.toml", "a = b.c\n" * 1500000, H)
+    case("list.yaml", "files:\n" + "- b\n" * 3000000, H)
+    case("list.yaml", "plugins:\n" + "- b\n" * 3000000, D, "too-many")
     case("long.jsonl", '{"a": "b.c"}\n[[[\n' * 500000, H)
     case("d.toml", '[model]\n_target_ = "os.system"\n', D, "config-target")
     case("d.toml", 'x = {target = "evil.mod.Klass"}\n', U, "config-target")
@@ -188,7 +189,7 @@ def target_cases():
     case("c.yaml", "py/object: os.system\n", D, "config-target")
     case("c.json", js({"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}), D, "remote-code")
     case("c.json", js({"lc": 5, "id": [1, 2], "types": ["a"]}), H)
-    case("c.json", js({"loader_module": "mlflow.sklearn", "user_dir": None, "_target_": None, "class": "dog", "plugin": "x"}), H)
+    case("c.json", js({"loader_module": "mlflow.sklearn", "user_dir": None, "_target_": None, "class": "dog", "plugin": True}), H)
     case("c.yaml", "loader_module: mlflow.pytorch\nuser_dir: null\ntrust_remote_code: false\nclass: dog\nplugins: []\nname: a.b\n", H)
     case("c.jsonl", '{"a": 1}\n{"b": [1, 2], "text": "os.system is a function"}\n\n"x"\n', H)
     for value in (1, "true", [1], "yes"):

@@ -220,11 +220,6 @@ static bool is_bytecode(const sft__content *c) {
            strcmp(sft__content_base(c->name), "bytecode.pkl") == 0;
 }
 
-static bool is_template(const char *name) {
-    return sft__content_ends(name, ".jinja") || sft__content_ends(name, ".jinja2") ||
-           sft__content_ends(name, ".j2");
-}
-
 static bool recognised(const sft__content *c, uint32_t format, bool good) {
     c->state->format = format;
     return good;
@@ -240,7 +235,9 @@ static bool text_rules(const sft__content *c) {
     if (is_torchscript(c)) {
         return sft__content_torchscript(c);
     }
-    if (is_template(c->name)) {
+    if (sft__content_is_template(c->name) ||
+        (strstr(sft__content_base(c->name), "chat_template") != NULL &&
+         !sft__content_ends(c->name, ".json") && !sft__content_is_yaml(c->name))) {
         return recognised(c, SFT_IMPORT_TEMPLATE,
                           sft__content_template(c, "", 0, 0, (const char *)c->data, c->len));
     }
@@ -249,7 +246,7 @@ static bool text_rules(const sft__content *c) {
         const char *sentence;
         return recognised(c, SFT_IMPORT_JSON, good && !sft__content_runs(c->name, &sentence));
     }
-    if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
+    if (sft__content_is_yaml(c->name)) {
         c->state->format = SFT_IMPORT_YAML;
     } else if (sft__content_ends(c->name, ".svg")) {
         c->state->format = SFT_IMPORT_IMAGE;
@@ -428,7 +425,7 @@ bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, cons
         return true;
     }
     return n != 0 && may_be_text(head, n, n == part->size) &&
-           (sft__content_is_prose(name) || is_template(name) ||
+           (sft__content_is_prose(name) || sft__content_is_template(name) ||
             sft__content_runs(name, &sentence) || strstr(name, ".git/") != NULL);
 }
 

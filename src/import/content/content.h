@@ -20,7 +20,7 @@ enum {
     SFT__CONTENT_FOUND = 4096,           /* findings of one part: more are a trick */
     SFT__CONTENT_TEMPLATES = 1024,
     SFT__CONTENT_NODES = 1 << 19, /* of a graph */
-    SFT__CONTENT_YAML = 24 << 20,
+    SFT__CONTENT_YAML = 12 << 20,
     SFT__CONTENT_SVG = 4 << 20 /* bytes */
 };
 
@@ -74,12 +74,17 @@ extern const char *const sft__content_targets[];
 bool sft__content_breaks_out(const char *text, size_t len);
 /* Are keys of this kind among the letters? */
 bool sft__content_has_target(const char *text, size_t len);
-/* An expression of sizes, as exported programs keep them and sympy evaluates them: numbers, symbols,
- * operators and functions that are known; else unknown or dangerous.
+/* An expression of sizes, as exported programs keep them and sympy evaluates them: numbers,
+ * symbols, operators and functions that are known; else unknown or dangerous.
  * (torch/utils/_sympy/functions.py, 2.13) */
 uint32_t sft__content_expression(const char *text, size_t len);
 /* Does a key ask for code beside the model (trust_remote_code), and the value not deny it? */
 bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len);
+
+/* Is the file TOML, YAML or a template by its name, whatever stands behind that ("a.yaml.txt")? */
+bool sft__content_is_toml(const char *name);
+bool sft__content_is_yaml(const char *name);
+bool sft__content_is_template(const char *name);
 
 /* A path that leads out of the directory that it is in. */
 bool sft__content_leads_away(const char *path);

@@ -7,8 +7,9 @@
  */
 #include "base/utf8.h"
 #include "import/content/content.h"
+#include "import/settings/settings.h"
 
-enum { FIELD_MOST = 256 };
+enum { FIELD_MOST = 256, JUDGED_MOST = 2 << 20 /* values of a file */ };
 
 /* Fields of an object that are kept until it ends. */
 enum {
@@ -30,8 +31,10 @@ typedef struct level {
     bool templates; /* lies in a chat_template */
     bool has_config;
     bool code;
-    bool jinja;     /* template_format: jinja2 */
-    bool langchain; /* "lc": 1 */
+    bool jinja;              /* template_format: jinja2 */
+    bool langchain;          /* "lc": 1 */
+    sft__json_str attribute; /* the name of a function or class in a module */
+    sft__json_str imports;   /* the name of that module */
     sft__json_str key;
     sft__json_str template;
     sft__json_str id;              /* the first text of a list of that name */
@@ -43,8 +46,11 @@ typedef struct walking {
     sft__json j;
     const char *text;
     unsigned depth;
-    bool lines;       /* a value on each line */
-    bool keras;       /* an object of Keras was met */
+    bool lines;           /* a value on each line */
+    bool keras;           /* an object of Keras was met */
+    const char *kinds_of; /* the key that sft__setting_key() was asked for last */
+    unsigned kinds;
+    size_t judged;
     const char *word; /* a suspicious text, if it turns out to be Keras's */
     const char *own;  /* a loss, metric or activation that Keras does not have, likewise */
     sft__buf room;    /* of decoded texts */
@@ -156,6 +162,23 @@ static void take_template(walking *w, const sft__json_str *s, const sft__json_st
     (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
 }
 
+static void end_pair(walking *w, const level *l) {
+    char module[FIELD_MOST];
+    char name[FIELD_MOST];
+    char both[2 * FIELD_MOST];
+    const char *sentence;
+
+    const size_t n = strlen(field(module, &l->imports));
+    const size_t m = strlen(field(name, &l->attribute));
+    memcpy(both, module, n);
+    both[n] = '.';
+    memcpy(both + n + 1, name, m);
+    const uint32_t verdict = sft__content_target("class", 5, both, n + 1 + m, false, &sentence);
+    if (verdict != SFT_SCAN_HARMLESS) {
+        find(w, verdict, "config-target", &l->imports, sentence);
+    }
+}
+
 static void end_object(walking *w, const level *l) {
     if (l->fields[F_CLASS].raw != NULL &&
         (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
@@ -179,6 +202,10 @@ static void end_object(walking *w, const level *l) {
     if (l->langchain && l->id.raw != NULL) {
         static const char *const own[] = {NULL};
         foreign_module(w, &l->id, own, "what langchain would import and make");
+    }
+    if (l->imports.raw != NULL && l->attribute.raw != NULL &&
+        (l->fields[F_CLASS].raw == NULL || l->fields[F_MODULE].raw == NULL)) {
+        end_pair(w, l);
     }
     if (l->jinja && l->template.raw != NULL) {
         take_template(w, &l->template, &l->key);
@@ -233,8 +260,45 @@ static void function_text(walking *w, const level *l, const level *above, const 
     }
 }
 
+/* The nearest key: also of a list within lists. */
+static const sft__json_str *nearest_key(const walking *w) {
+    static const sft__json_str none = {"", 0, false};
+
+    for (unsigned i = w->depth; i > 0; i--) {
+        if (w->levels[i].object) {
+            return &w->levels[i].key;
+        }
+    }
+    return &none;
+}
+
+static void judge(walking *w, const sft__json_str *s, const char *text, size_t len) {
+    char room[FIELD_MOST];
+    const sft__json_str *key = nearest_key(w);
+    if (key->raw != w->kinds_of) {
+        const char *name = field(room, key);
+        w->kinds = sft__setting_key(name, strlen(name));
+        w->kinds_of = key->raw;
+    }
+    w->judged += (w->kinds & SFT__KEY_TOKENS) == 0;
+    if (w->judged > JUDGED_MOST) {
+        if (w->judged++ == JUDGED_MOST + 1) {
+            find(w, SFT_SCAN_UNKNOWN, "strings", key, "more values than are looked at");
+        }
+        return;
+    }
+    const sft__setting setting = {w->kinds, text, len, !w->levels[w->depth].object};
+    sft__setting_said said;
+
+    const uint32_t verdict = sft__setting_judge(&setting, &said);
+    if (verdict != SFT_SCAN_HARMLESS) {
+        const sft__json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
+        find(w, verdict, said.rule, &shown, said.sentence);
+    }
+}
+
 /* Texts that are pickles, or words of Keras's, whatever their key. */
-static void any_text(walking *w, const sft__json_str *s) {
+static void any_text(walking *w, const sft__json_str *s, bool value) {
     char room[FIELD_MOST];
     const char *text = s->raw;
     size_t len = s->len;
@@ -267,6 +331,9 @@ static void any_text(walking *w, const sft__json_str *s) {
         sft__content_breaks_out(text, len)) {
         find(w, SFT_SCAN_DANGEROUS, "template", &w->levels[w->depth].key,
              "a template that reaches into the interpreter");
+    }
+    if (value) {
+        judge(w, s, text, len);
     }
     sft__scan_string(w->c->job, w->c->state->part, text, len, false);
 }
@@ -311,6 +378,40 @@ static void check_target(walking *w, const level *l, const level *above, const s
     }
 }
 
+/* Shards of a model, modules of sentence-transformers: beside the file that names them. */
+static void check_place(walking *w, const level *l, const level *above, const sft__json_str *s) {
+    char room[FIELD_MOST];
+    const bool shard = above != NULL && above->object && is(&above->key, "weight_map");
+    const bool module = l->object && is(&l->key, "path") &&
+                        sft__content_ends(sft__content_base(w->c->name), "modules.json");
+
+    if ((shard || module) && sft__content_leads_away(field(room, s))) {
+        find(w, SFT_SCAN_DANGEROUS, "config-path", s,
+             "weights outside of the model's directory, which its loader would read");
+    }
+}
+
+static bool is_listed(const sft__json_str *s, const char *const *words) {
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (is(s, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* {"module": "evil", "attr": "f"} */
+static void note_pair(level *l, const sft__json_str *s) {
+    static const char *const names[] = {"attr",     "class_name",    "function", "func",
+                                        "callable", "function_name", NULL};
+
+    if (l->object && (is(&l->key, "module") || is(&l->key, "module_name"))) {
+        l->imports = *s;
+    } else if (l->object && is_listed(&l->key, names)) {
+        l->attribute = *s;
+    }
+}
+
 /* A text value, its key in the level it stands in. */
 static void on_text(walking *w, const sft__json_str *s) {
     static const char *const keys[] = {"module",   "class_name",    "registered_name", "config",
@@ -321,7 +422,7 @@ static void on_text(walking *w, const sft__json_str *s) {
     const bool in_config = above != NULL && above->object && is(&above->key, "config");
 
     if (l->templates || (l->object && is(&l->key, "chat_template"))) {
-        any_text(w, s);
+        any_text(w, s, false);
         take_template(w, s, &l->key);
         return;
     }
@@ -345,11 +446,14 @@ static void on_text(walking *w, const sft__json_str *s) {
         above->code = true;
     }
     check_target(w, l, above, s);
+    check_place(w, l, above, s);
+    note_pair(l, s);
     if (l->object && is(&l->key, "expr_str")) {
         const uint32_t verdict =
             s->escaped ? SFT_SCAN_UNKNOWN : sft__content_expression(s->raw, s->len);
         if (verdict != SFT_SCAN_HARMLESS) {
-            find(w, verdict, "config-target", s, "an expression that is evaluated, of more than sizes");
+            find(w, verdict, "config-target", s,
+                 "an expression that is evaluated, of more than sizes");
         }
     }
     if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
@@ -361,7 +465,7 @@ static void on_text(walking *w, const sft__json_str *s) {
                       is(&l->key, "py/function") || is(&l->key, "py/repr"))) {
         find(w, dotted(s), "config-target", s, "what jsonpickle would import");
     }
-    any_text(w, s);
+    any_text(w, s, true);
 }
 
 static void on_key(walking *w, const sft__json_str *s) {
@@ -369,13 +473,13 @@ static void on_key(walking *w, const sft__json_str *s) {
     char room[FIELD_MOST];
 
     l->key = *s;
-    any_text(w, s);
+    any_text(w, s, false);
     if (s->len > 32) {
         return;
     }
-    if (is(s, "scripts") && w->depth == 1 &&
-        strcmp(sft__content_base(w->c->name), "package.json") == 0) {
-        find(w, SFT_SCAN_UNKNOWN, "code-file", s, "commands that npm runs, some when it installs");
+    const char *acts = sft__setting_of_file(w->c->name, field(room, s), w->depth);
+    if (acts != NULL) {
+        find(w, SFT_SCAN_UNKNOWN, "code-file", s, acts);
     } else if (is(s, "auto_map") || is(s, "custom_pipelines") || is(s, "custom_pipeline")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
              "names Python code beside the model, which trust_remote_code runs");
@@ -394,15 +498,6 @@ static void on_key(walking *w, const sft__json_str *s) {
 }
 
 /* ---------------------------------------------------------------- the walk */
-
-static bool is_listed(const sft__json_str *s, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (is(s, words[i])) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static void push(walking *w, bool object) {
     const level *above = &w->levels[w->depth];
@@ -449,6 +544,10 @@ static const char *scalar(walking *w, const char *p) {
     const char *q = python_number(p);
     if (q == NULL) {
         q = sft__json_value(&w->j, p, w->depth);
+        s = (sft__json_str){p, q != NULL ? (size_t)(q - p) : 0, false};
+        if (q != NULL && w->levels[w->depth].object && (*p == 't' || (*p >= '1' && *p <= '9'))) {
+            judge(w, &s, p, s.len);
+        }
         if (q != NULL && is(&w->levels[w->depth].key, "trust_remote_code") && *p != 'f' &&
             *p != 'n' && !(q - p == 1 && *p == '0')) {
             find(w, SFT_SCAN_UNKNOWN, "remote-code", &w->levels[w->depth].key,

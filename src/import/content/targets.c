@@ -7,6 +7,8 @@
  * are made by such words, are no findings. JSON and YAML ask the same list. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/pickle/globals.h"
+#include "import/settings/settings.h"
 
 /* Keys that mean nothing else. */
 const char *const sft__content_targets[] = {
@@ -137,6 +139,25 @@ static bool is_straight(const char *p, size_t last) {
     return true;
 }
 
+/* Does it reach, through a module that the package has imported, something of Python's own?
+ * "torch.optim.lr_scheduler.types.FunctionType". Packages of that name within frameworks are none.
+ */
+static bool passes_python(const char *p, size_t len) {
+    static const char *const own[] = {"nemo.collections.", "pyannote.audio.core.io."};
+    size_t i = 0;
+
+    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
+        i = starts(p, len, own[k]) ? strlen(own[k]) : i;
+    }
+    for (; i < len; i++) {
+        const char *dot = p[i] == '.' ? memchr(p + i + 1, '.', len - i - 1) : NULL;
+        if (dot != NULL && sft__global_is_standard(p + i + 1, (size_t)(dot - p) - i - 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Classes of PyTorch and of frameworks that make models by such words; what computes. */
 static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
     static const char *const classes[] = {"torch.nn.",
@@ -164,7 +185,7 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
                                          "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
                                          "lt",  "abs", "and_", "or_",      "not_",    NULL};
 
-    if (!is_straight(p, last) && !starts(p, len, "_operator.")) {
+    if ((!is_straight(p, last) && !starts(p, len, "_operator.")) || passes_python(p, len)) {
         return false;
     }
     for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
@@ -213,6 +234,9 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
 static uint32_t verdict_of(const char *p, size_t len, size_t last) {
     const uint32_t worst = sft__content_dotted(p, len);
 
+    if (starts(p, len, "torch.") && passes_python(p, len)) {
+        return SFT_SCAN_DANGEROUS;
+    }
     if (worst == SFT_SCAN_DANGEROUS && starts(p, len, "torch.") && is_straight(p, last) &&
         p[last] != '_') {
         return sft__content_global(p, last - 1, p + last, len - last) == SFT_SCAN_DANGEROUS
@@ -220,6 +244,99 @@ static uint32_t verdict_of(const char *p, size_t len, size_t last) {
                    : SFT_SCAN_UNKNOWN;
     }
     return worst;
+}
+
+/* What logging.config makes by the key "class": what only formats or prints is harmless, what opens
+ * files and connections is nobody's to vouch for. */
+static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
+    static const char *const quiet[] = {"logging.StreamHandler", "logging.NullHandler",
+                                        "logging.Formatter", "logging.Filter", NULL};
+
+    *verdict = is_one_of(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
+    return starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
+           (*verdict == SFT_SCAN_HARMLESS || (len > 15 && memcmp(p + len - 7, "Handler", 7) == 0));
+}
+
+/* "model.embed_tokens", "self_attn.q_proj": a part of a network, as settings of quantizers and
+ * adapters name it. */
+static bool is_layer(const char *p, size_t len) {
+    static const char *const begins[] = {"model.",
+                                         "layers.",
+                                         "transformer.",
+                                         "encoder.",
+                                         "decoder.",
+                                         "self_attn.",
+                                         "mlp.",
+                                         "attn.",
+                                         "attention.",
+                                         "lm_head.",
+                                         "backbone.",
+                                         "visual.",
+                                         "vision_model.",
+                                         "vision_tower.",
+                                         "text_model.",
+                                         "language_model.",
+                                         "block.",
+                                         "blocks.",
+                                         "block_sparse_moe.",
+                                         "cross_attn.",
+                                         "linear_attn.",
+                                         "audio_tower.",
+                                         "experts.",
+                                         NULL};
+
+    for (size_t i = 0; begins[i] != NULL; i++) {
+        if (starts(p, len, begins[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "type: chat_template.default": a data set's strategy of axolotl's, and no module. */
+static bool is_strategy(const char *p, size_t len) {
+    static const char *const begins[] = {
+        "chat_template.", "chatml.", "llama3.", "bradley_terry.", "zephyr.", "passthrough.",
+        "user_defined.",  "ebft_",   "alpaca.", "sharegpt.",      NULL};
+
+    for (size_t i = 0; begins[i] != NULL; i++) {
+        if (starts(p, len, begins[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "keras.layers", "transformers.models.bert": a module of a framework; other rules ask what is
+ * taken from it. */
+static bool is_part_of(const char *p, size_t len) {
+    static const char *const modules[] = {
+        "keras.",        "tf_keras.",  "tensorflow.keras.", "tensorflow.python.keras.",
+        "transformers.", "diffusers.", "torch.nn",          "sentence_transformers.",
+        "peft.",         "timm.",      "torchvision.",      NULL};
+
+    for (size_t i = 0; modules[i] != NULL; i++) {
+        if (starts(p, len, modules[i])) {
+            return !passes_python(p, len);
+        }
+    }
+    return false;
+}
+
+/* Do the key's words say that the dotted value is code? */
+static bool names_code(const char *key, size_t key_len, const char *value, size_t len,
+                       bool by_key) {
+    const bool type = key_len == 4 && memcmp(key, "type", 4) == 0;
+
+    if (is_one_of(key, key_len, everyday)) {
+        return !has(key, key_len, "module") || !is_layer(value, len);
+    }
+    if ((sft__setting_key(key, key_len) & SFT__KEY_NAMES_CODE) == 0 ||
+        (type && (by_key || is_strategy(value, len) || is_layer(value, len)))) {
+        return false;
+    }
+    const bool module = has(key, key_len, "odule") || has(key, key_len, "library");
+    return !module || (!is_layer(value, len) && !is_part_of(value, len));
 }
 
 static bool is_nothing(const char *p, size_t len) {
@@ -246,7 +363,9 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
     const bool dotted =
         len > 2 && memchr(value, '.', len) != NULL && is_dotted(value, len, &parts, &last);
     const bool always = key_len != 0 && is_one_of(key, key_len, sft__content_targets);
-    const bool called = always || (dotted && key_len != 0 && is_one_of(key, key_len, everyday));
+    const bool called =
+        always || (dotted && key_len != 0 && names_code(key, key_len, value, len, by_key));
+    uint32_t verdict;
 
     *sentence = always
                     ? "what hydra, Lightning, torchtune, MLflow or mmengine would import and call"
@@ -262,8 +381,11 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                    is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }
-    const uint32_t verdict =
-        dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
+    if (dotted && key_len == 5 && memcmp(key, "class", 5) == 0 &&
+        is_logging(value, len, &verdict)) {
+        return verdict;
+    }
+    verdict = dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
     return called ||
                    is_one_of(value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
                ? verdict

@@ -132,13 +132,25 @@ static bool is_word(uint32_t ch) {
            ch == '_';
 }
 
-/* "__x__" anywhere. */
+static bool is_shouted(const char *p, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (p[i] != '_' && !(p[i] >= 'A' && p[i] <= 'Z')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "__x__" anywhere. One in capitals (__NOT_A_NUMBER__) is none of Python's. */
 static bool has_dunder(const char *p, size_t len) {
     for (size_t i = 0; i + 4 < len; i++) {
         if (p[i] == '_' && p[i + 1] == '_' && is_word((uint8_t)p[i + 2]) && p[i + 2] != '_') {
             for (size_t j = i + 3; j + 1 < len && is_word((uint8_t)p[j]); j++) {
                 if (p[j] == '_' && p[j + 1] == '_') {
-                    return true;
+                    if (!is_shouted(p + i, j - i)) {
+                        return true;
+                    }
+                    break;
                 }
             }
         }

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "import/content/content.h"
 #include "import/pickle/globals.h"
+#include "import/settings/settings.h"
 
 /* ---------------------------------------------------------------- names */
 
@@ -53,6 +54,30 @@ bool sft__content_leads_away(const char *path) {
         }
     }
     return false;
+}
+
+/* "x.yaml", "x.yaml.txt" */
+static bool is_called(const char *name, const char *end) {
+    const size_t n = strlen(end);
+
+    for (const char *p = sft__content_base(name); *p != '\0'; p++) {
+        if (strlen(p) >= n && same(p, end, n) && (p[n] == '\0' || p[n] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sft__content_is_toml(const char *name) {
+    return is_called(name, ".toml");
+}
+
+bool sft__content_is_yaml(const char *name) {
+    return is_called(name, ".yaml") || is_called(name, ".yml");
+}
+
+bool sft__content_is_template(const char *name) {
+    return is_called(name, ".jinja") || is_called(name, ".jinja2") || is_called(name, ".j2");
 }
 
 typedef struct named {
@@ -216,6 +241,17 @@ static const named program_names[] = {
     {".bowerrc", "commands that a tool runs"},
     {"bower.json", "commands that a tool runs"},
     {".arcconfig", "plugins that a tool loads"},
+    {".huskyrc*", "hooks that run when something is committed"},
+    {".czrc", "plugins that a tool loads"},
+    {".cz.json", "plugins that a tool loads"},
+    {".cz.toml", "plugins that a tool loads"},
+    {".cz.yaml", "plugins that a tool loads"},
+    {".versionrc*", "plugins that a tool loads"},
+    {".commitlintrc*", "plugins that a tool loads"},
+    {".simple-git-hooks.json", "hooks that run when something is committed"},
+    {"jupyter_*config.json", "settings by which Jupyter loads code"},
+    {"ipython_config.json", "code that IPython runs when it starts"},
+    {"ipython_kernel_config.json", "code that IPython runs when it starts"},
     {".rubocop.yml", "plugins that a tool loads"},
     {".gitpod.yml", "commands that an editor runs"},
     {".readthedocs*", "commands that a server runs"},
@@ -306,10 +342,14 @@ static const named program_directories[] = {
 
 static bool is_program_name(const char *base, const char *name) {
     const size_t n = strlen(name);
+    const char *star = strchr(name, '*');
     const bool more = name[n - 1] == '*';
     const size_t m = more ? n - 1 : n;
     const size_t len = strlen(base);
 
+    if (star != NULL && !more) { /* "jupyter_*config.json" */
+        return same(base, name, (size_t)(star - name)) && sft__content_ends(base, star + 1);
+    }
     return len >= m && same(base, name, m) &&
            (len == m || (more && (base[m] == '.' || base[m] == '-' || base[m] == '_')));
 }
@@ -523,6 +563,34 @@ bool sft__content_is_commit(const char *text, size_t len) {
     return len == 40 || len == 64;
 }
 
+/* Has one of its blocks, {{ }} or {% %}, words that lead to the interpreter? */
+static bool reaches_out(const char *text, size_t len) {
+    const char *end = text + len;
+
+    if (!sft__content_breaks_out(text, len)) {
+        return false;
+    }
+    for (const char *p = text; p < end;) {
+        p = memchr(p, '{', (size_t)(end - p));
+        if (p == NULL || end - p < 4) {
+            return false;
+        }
+        if (p[1] != '{' && p[1] != '%') {
+            p++;
+            continue;
+        }
+        const char *q = p + 2;
+        while (q + 1 < end && !(q[1] == '}' && (q[0] == '}' || q[0] == '%'))) {
+            q++;
+        }
+        if (sft__content_breaks_out(p, (size_t)(q - p))) {
+            return true;
+        }
+        p = q;
+    }
+    return false;
+}
+
 bool sft__content_text(const sft__content *c) {
     const char *text = (const char *)c->data;
 
@@ -544,11 +612,19 @@ bool sft__content_text(const sft__content *c) {
                           "its first line names an interpreter: a script");
         return false;
     }
-    if (sft__content_ends(c->name, ".yaml") || sft__content_ends(c->name, ".yml")) {
+    if (sft__content_is_yaml(c->name)) {
         return sft__content_yaml(c);
     }
-    if (sft__content_ends(c->name, ".toml")) {
+    if (sft__content_is_toml(c->name)) {
         return sft__content_toml(c);
+    }
+    if (sft__setting_is_requirements(c->name)) {
+        return sft__setting_requirements(c);
+    }
+    if (reaches_out(text, c->len)) {
+        sft__content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
+                          "a template that reaches into the interpreter");
+        return false;
     }
     if (strcmp(sft__content_base(c->name), "checkpoint") == 0) {
         return tf_state(c);

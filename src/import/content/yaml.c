@@ -6,6 +6,7 @@
  * double-quoted one make of it. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/settings/settings.h"
 
 enum { BINARY_MOST = 1 << 20 };
 
@@ -379,7 +380,7 @@ static size_t unescape(char *out, const char *p, const char *end, bool *any) {
     return n;
 }
 
-static bool escaped_keys(const sft__content *c) {
+static bool escaped_keys(const sft__content *c, char sign) {
     const char *text = (const char *)c->data;
     bool any = false;
 
@@ -393,7 +394,9 @@ static bool escaped_keys(const sft__content *c) {
     }
     const size_t n = unescape(out, text, text + c->len, &any);
     bool good = find_keys(c, out, n, SIZE_MAX);
-    good = find_pairs(c, out, n, ':', false) && good;
+    good = find_pairs(c, out, n, sign, false) && good;
+    good = sft__setting_yaml(c, out, n, SIZE_MAX) && good;
+    good = sft__setting_keras(c, out, n, SIZE_MAX) && good;
     sft__scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
     sft__free(c->job->allocator, out, c->len);
     return good;
@@ -460,10 +463,13 @@ bool sft__content_yaml(const sft__content *c) {
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
     const bool aimed = find_pairs(c, (const char *)c->data, c->len, ':', true);
     const bool quiet = templates(c);
-    return escaped_keys(c) && plain && named && aimed && quiet;
+    const bool valued = sft__setting_yaml(c, (const char *)c->data, c->len, 0);
+    const bool layered = sft__setting_keras(c, (const char *)c->data, c->len, 0);
+    const bool packed = !sft__setting_is_requirements(c->name) || sft__setting_requirements(c);
+    return escaped_keys(c, ':') && plain && named && aimed && quiet && valued && layered && packed;
 }
 
-/* TOML has no tags; a text between quotes may have escapes, of which no name of code has need. */
+/* TOML has no tags. */
 bool sft__content_toml(const sft__content *c) {
     const char *text = (const char *)c->data;
 
@@ -471,5 +477,7 @@ bool sft__content_toml(const sft__content *c) {
         return false;
     }
     const bool named = find_keys(c, text, c->len, 0);
-    return find_pairs(c, text, c->len, '=', true) && named;
+    const bool aimed = find_pairs(c, text, c->len, '=', true);
+    const bool quiet = templates(c);
+    return escaped_keys(c, '=') && sft__setting_yaml(c, text, c->len, 0) && named && aimed && quiet;
 }

@@ -7,7 +7,8 @@
 #include "import/pickle/globals.h"
 #include "import/pickle/globals_std.h"
 
-/* In byte order of module and name: searched by halves (tests/import/hostile_walk.py sees to it). */
+/* In byte order of module and name: searched by halves (tests/import/hostile_walk.py sees to it).
+ */
 /* clang-format off */
 static const sft__global rows[] = {
     {"_codecs", "encode", SFT__G_ENCODE, 0},
@@ -463,6 +464,10 @@ static bool is_standard(const char *module, size_t len) {
     return is_among(sft__std_modules, sft__std_module_count, module, top);
 }
 
+bool sft__global_is_standard(const char *module, size_t len) {
+    return is_standard(module, len);
+}
+
 /* Is a part of a dotted name one of those that reach everything? */
 static bool has_root(const char *text, size_t len) {
     for (size_t at = 0; at <= len;) {
@@ -574,7 +579,8 @@ uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t 
         *why = "reaches into the interpreter through an attribute of its own";
         return SFT_SCAN_DANGEROUS;
     }
-    if (is_listed(module, module_len, name, name_len)) {
+    const bool own = module_len == name_len && memcmp(module, name, name_len) == 0;
+    if (!own && is_listed(module, module_len, name, name_len)) {
         *why = "loads or runs code, opens files or connections";
         return SFT_SCAN_DANGEROUS;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/pickle/globals.h - the names that pickles may refer to, as data: what each means to us, and which
- * are known to be dangerous. Nothing is ever looked up in a Python; a name that is not here stays a
- * name.
+ * import/pickle/globals.h - the names that pickles may refer to, as data: what each means to us,
+ * and which are known to be dangerous. Nothing is ever looked up in a Python; a name that is not
+ * here stays a name.
  */
 #ifndef SFT_IMPORT_GLOBALS_H
 #define SFT_IMPORT_GLOBALS_H
@@ -62,5 +62,8 @@ const sft__global *sft__global_find(const char *module, size_t module_len, const
 /* What a scanner says about it; *why: static sentence. */
 uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t module_len,
                              const char *name, size_t name_len, const char **why);
+
+/* Is it one of the modules of Python's standard library, or below one? */
+bool sft__global_is_standard(const char *module, size_t len);
 
 #endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/settings/files.c - files that a program of their own acts upon, told by their name and
+ * what is in them: lists of packages that pip and conda install (mlflow restores them), scripts of
+ * package.json and its like. Read first: settings.h.
+ */
+#include "import/settings/settings.h"
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool starts(const char *p, size_t len, const char *with) {
+    const size_t n = strlen(with);
+    return len >= n && memcmp(p, with, n) == 0;
+}
+
+static bool has(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    for (size_t i = 0; i + n <= len; i++) {
+        if (memcmp(text + i, word, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sft__setting_is_requirements(const char *name) {
+    static const char *const names[] = {"conda.yaml",      "conda.yml",       "environment.yaml",
+                                        "environment.yml", "python_env.yaml", "python_env.yml",
+                                        "constraints.txt"};
+    const char *base = sft__content_base(name);
+    const char *word = strstr(base, "requirements");
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(base) == strlen(names[i]) && sft__content_ends(base, names[i])) {
+            return true;
+        }
+    }
+    return word != NULL && (sft__content_ends(base, ".txt") || sft__content_ends(base, ".in"));
+}
+
+/* Does the line take a package from elsewhere than from the index that pip is set to? */
+static bool is_elsewhere(const char *p, size_t len) {
+    static const char *const begins[] = {"-i ",
+                                         "--index-url",
+                                         "--extra-index-url",
+                                         "-f ",
+                                         "--find-links",
+                                         "--trusted-host",
+                                         "-e ",
+                                         "--editable",
+                                         "--pre-install",
+                                         "./",
+                                         "../",
+                                         "/",
+                                         "~",
+                                         "file:",
+                                         "--global-option",
+                                         "--config-settings",
+                                         "--install-option"};
+    static const char *const known[] = {"https://pypi.org/simple",
+                                        "https://download.pytorch.org/whl"};
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (has(p, len, known[i]) && !has(p, len, "git+") && !has(p, len, "@")) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        if (starts(p, len, begins[i])) {
+            return true;
+        }
+    }
+    return has(p, len, "://") || has(p, len, " @ ") || has(p, len, ".whl") ||
+           has(p, len, ".tar.gz");
+}
+
+/* One line, without a list's mark, quotes, and what stands behind " #". */
+static void trim(const char **begin, const char **end) {
+    const char *p = *begin;
+    const char *stop = *end;
+
+    while (p < stop && (is_blank(*p) || *p == '"' || *p == '\'' ||
+                        (*p == '-' && p + 1 < stop && is_blank(p[1])))) {
+        p++;
+    }
+    for (const char *q = p; q < stop; q++) {
+        if (*q == '#' && (q == p || is_blank(q[-1]))) {
+            stop = q;
+        }
+    }
+    *begin = p;
+    *end = stop;
+}
+
+bool sft__setting_requirements(const sft__content *c) {
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+    bool good = true;
+
+    for (const char *p = text; p < end && !sft__content_is_tired(c);) {
+        const char *next = memchr(p, '\n', (size_t)(end - p));
+        next = next != NULL ? next : end;
+        const char *begin = p;
+        const char *stop = next;
+        trim(&begin, &stop);
+        const size_t n = (size_t)(stop - begin);
+        if (is_elsewhere(begin, n)) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "config-path", (size_t)(begin - text), begin,
+                              n < 160 ? n : 160,
+                              "a package from elsewhere, whose installation runs code");
+            good = false;
+        }
+        p = next < end ? next + 1 : end;
+    }
+    return good;
+}
+
+typedef struct file_key {
+    const char *file; /* how the name begins */
+    const char *key;
+    unsigned depth; /* 0: any */
+    const char *sentence;
+} file_key;
+
+const char *sft__setting_of_file(const char *name, const char *key, unsigned depth) {
+    static const file_key rows[] = {
+        {"package.json", "scripts", 1, "commands that npm runs, some when it installs"},
+        {"app.json", "scripts", 1, "commands that a server runs"},
+        {"app.json", "buildpacks", 1, "programs that a server builds with"},
+        {"tasks.json", "command", 0, "a command that an editor runs"},
+        {"launch.json", "program", 0, "a program that an editor runs"},
+        {"launch.json", "runtimeExecutable", 0, "a program that an editor runs"},
+        {"launch.json", "preLaunchTask", 0, "a command that an editor runs"},
+        {"launch.json", "command", 0, "a command that an editor runs"},
+        {"tsconfig", "plugins", 0, "plugins that an editor or a compiler loads"},
+        {"jsconfig", "plugins", 0, "plugins that an editor or a compiler loads"},
+    };
+    const char *base = sft__content_base(name);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (starts(base, strlen(base), rows[i].file) && strcmp(rows[i].key, key) == 0 &&
+            (rows[i].depth == 0 || rows[i].depth == depth)) {
+            return rows[i].sentence;
+        }
+    }
+    return NULL;
+}

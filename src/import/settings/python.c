@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/settings/python.c - may a text be valid Python, and what does it call? Read in tokens, not
+ * parsed: two words side by side of which none is a keyword, a sign that Python does not have, a
+ * bracket without its end are prose or another language. Read first: settings.h.
+ */
+#include "import/settings/settings.h"
+
+enum { BRACKETS = 200 };
+
+typedef enum kind { NONE, WORD, KEYWORD, NUMBER, TEXT, SIGN } kind;
+
+typedef struct reading {
+    const char *p;
+    const char *end;
+    char brackets[BRACKETS];
+    unsigned depth;
+    kind before;      /* the token before this one */
+    const char *last; /* the last word, and its length */
+    size_t last_len;
+    bool attribute;   /* the last word follows a dot */
+    const char *root; /* the first word of a chain with dots */
+    size_t root_len;
+    bool statement;      /* at the beginning of one */
+    unsigned statements; /* begun */
+    bool imports;
+    bool from;
+    bool lambda; /* its colon is still to come */
+    unsigned said;
+} reading;
+
+static bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\f';
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c) ||
+           (c & 0x80) != 0;
+}
+
+static bool is_one_of(const char *p, size_t len, const char *const *words) {
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (words[i][0] == p[0] && strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is(const char *p, size_t len, const char *word) {
+    return strlen(word) == len && memcmp(p, word, len) == 0;
+}
+
+/* __class__, __import__: as Python's own are written, in small letters. */
+static bool is_inner(const char *p, size_t len) {
+    static const char *const plain[] = {"__name__", "__main__", "__init__", "__version__",
+                                        "__file__", "__doc__",  NULL};
+    for (size_t i = 2; i + 2 < len; i++) {
+        if (!(p[i] >= 'a' && p[i] <= 'z') && p[i] != '_' && !is_digit(p[i])) {
+            return false;
+        }
+    }
+    return len > 4 && memcmp(p, "__", 2) == 0 && memcmp(p + len - 2, "__", 2) == 0 &&
+           !is_one_of(p, len, plain);
+}
+
+static const char *const modules[] = {
+    "os",       "posix",  "nt",     "subprocess", "builtins", "__builtin__", "importlib", "runpy",
+    "pty",      "ctypes", "shutil", "commands",   "socket",   "pickle",      "marshal",   "cPickle",
+    "requests", "urllib", "sys",    "webbrowser", "code",     "timeit",      NULL};
+static const char *const functions[] = {"eval",       "exec",    "execfile", "open",
+                                        "__import__", "getattr", "globals",  "breakpoint",
+                                        "compile",    "setattr", NULL};
+
+/* A bracket opens behind a word: a call. */
+static void called(reading *r) {
+    const char *q = r->p + 1;
+    const bool path = r->root_len + 6 < (size_t)(r->end - r->root) &&
+                      memcmp(r->root + r->root_len, ".path", 5) == 0;
+
+    while (q < r->end && (is_space(*q) || *q == '\n')) {
+        q++;
+    }
+    const bool empty = q == r->end || *q == ')';
+    r->said |= r->last + r->last_len == r->p ? SFT__PYTHON_CALLS : 0U;
+    if (!r->attribute && !empty && is_one_of(r->last, r->last_len, functions)) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
+    if (r->attribute && !path && is_one_of(r->root, r->root_len, modules)) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
+}
+
+static bool open_bracket(reading *r) {
+    if (*r->p == '(' && r->before == WORD) {
+        called(r);
+    }
+    if (r->depth == BRACKETS) {
+        return false;
+    }
+    r->brackets[r->depth++] = *r->p == '(' ? ')' : *r->p == '[' ? ']' : '}';
+    r->before = SIGN;
+    r->statement = false;
+    r->p++;
+    return true;
+}
+
+static bool take_sign(reading *r) {
+    static const char plain[] = "+-*/%@&|^~:.,=<>\\";
+    const char ch = *r->p;
+
+    if (ch == '(' || ch == '[' || ch == '{') {
+        return open_bracket(r);
+    }
+    if (ch == ')' || ch == ']' || ch == '}') {
+        if (r->depth == 0 || r->brackets[r->depth - 1] != ch) {
+            return false;
+        }
+        r->depth--;
+        r->before = NUMBER; /* a value: no word may follow */
+        r->last_len = 0;
+        r->p++;
+        return true;
+    }
+    if (ch == ':' && r->lambda) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
+    if (ch == ';' || ch == ':') {
+        r->statement = r->depth == 0;
+    }
+    if (ch == '!' ? r->p + 1 == r->end || r->p[1] != '=' : ch != ';' && strchr(plain, ch) == NULL) {
+        return false;
+    }
+    r->p++;
+    r->before = ch == '.' && r->before != SIGN ? r->before : SIGN;
+    r->attribute = ch == '.';
+    return true;
+}
+
+/* Behind a text that begins with the quote at p; three of them make it long. */
+static bool take_text(reading *r) {
+    const char quote = *r->p;
+    const bool wide = r->end - r->p >= 3 && r->p[1] == quote && r->p[2] == quote;
+    static const char *const prefixes[] = {"r",  "b", "f", "u", "rb", "br", "fr",
+                                           "rf", "R", "B", "F", "U",  NULL};
+
+    if (r->before == WORD && !is_one_of(r->last, r->last_len, prefixes)) {
+        return false;
+    }
+    const bool format = r->before == WORD && (r->last[0] | 0x20) == 'f';
+    const char *begin = r->p;
+    for (r->p += wide ? 3 : 1; r->p < r->end; r->p++) {
+        if (*r->p == '\\') {
+            r->p++;
+        } else if (*r->p == quote && !wide) {
+            break;
+        } else if (*r->p == '\n' && !wide) {
+            return false;
+        } else if (*r->p == quote && r->end - r->p >= 3 && r->p[1] == quote && r->p[2] == quote) {
+            r->p += 2;
+            break;
+        }
+    }
+    if (r->p >= r->end) {
+        return false;
+    }
+    if (format && sft__setting_is_wild(begin, (size_t)(r->p - begin), false)) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
+    r->p++;
+    r->before = TEXT;
+    r->statement = false;
+    return true;
+}
+
+static void take_keyword(reading *r, const char *p, size_t n) {
+    r->lambda = r->lambda || is(p, n, "lambda");
+    if (r->statement && is(p, n, "from")) {
+        r->from = true;
+    } else if (is(p, n, "import") && (r->statement || r->from)) {
+        r->imports = true;
+    }
+    r->before = KEYWORD;
+}
+
+static bool take_word(reading *r) {
+    static const char *const keywords[] = {
+        "and",    "as",   "assert", "async",  "await",  "break",   "class",    "continue",
+        "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
+        "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
+        "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield",
+        "print",  "exec", "match",  "case",   NULL};
+    const char *p = r->p;
+    size_t n = 0;
+
+    while (p + n < r->end && is_name(p[n])) {
+        n++;
+    }
+    r->p += n;
+    const bool attribute = r->attribute;
+    r->attribute = false;
+    if (is_digit(*p)) {
+        const bool good =
+            r->before == SIGN || r->before == NONE || r->before == KEYWORD || attribute;
+        r->before = NUMBER;
+        r->statement = false;
+        return good;
+    }
+    const bool called = r->p < r->end && *r->p == '(';
+    if (!attribute && !called && is_one_of(p, n, keywords)) {
+        take_keyword(r, p, n);
+        r->statement = false;
+        return true;
+    }
+    if (!attribute && r->before != NONE && r->before != SIGN && r->before != KEYWORD) {
+        return false; /* two words */
+    }
+    if (!attribute) {
+        r->root = p;
+        r->root_len = n;
+    }
+    if (is_inner(p, n) && (attribute || (r->p < r->end && memchr("(.[", *r->p, 3) != NULL))) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
+    r->last = p;
+    r->last_len = n;
+    r->attribute = attribute;
+    r->before = WORD;
+    r->statement = false;
+    return true;
+}
+
+static void take_line(reading *r) {
+    r->p++;
+    if (r->depth == 0) {
+        r->before = NONE;
+        r->statement = true;
+    }
+    r->attribute = r->attribute && r->depth != 0;
+}
+
+static bool take_token(reading *r) {
+    const char ch = *r->p;
+
+    if (ch == '\n') {
+        take_line(r);
+        return true;
+    }
+    if (is_space(ch)) {
+        r->p++;
+        return true;
+    }
+    if (ch == '#') {
+        while (r->p < r->end && *r->p != '\n') {
+            r->p++;
+        }
+        return true;
+    }
+    r->statements += r->statement;
+    if (ch == '"' || ch == '\'') {
+        return take_text(r);
+    }
+    return is_name(ch) ? take_word(r) : take_sign(r);
+}
+
+static bool contains(const char *p, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    const char *end = p + len;
+
+    while ((size_t)(end - p) >= n) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p != NULL;
+        }
+        p++;
+    }
+    return false;
+}
+
+unsigned sft__setting_python(const char *text, size_t len) {
+    reading r = {.p = text, .end = text + len, .root = "", .last = "", .statement = true};
+
+    if (len == 0 || (memchr(text, '(', len) == NULL && !contains(text, len, "import") &&
+                     !contains(text, len, "lambda"))) {
+        return 0;
+    }
+    while (r.p < r.end) {
+        if (!take_token(&r)) {
+            return 0;
+        }
+    }
+    if (r.depth != 0) {
+        return 0;
+    }
+    if (r.imports && (r.statements > 1 || r.from)) {
+        r.said |= SFT__PYTHON_REACHES;
+    }
+    return r.said | SFT__PYTHON;
+}
+
+bool sft__setting_is_wild(const char *text, size_t len, bool strict) {
+    static const char *const words[] = {
+        "__import__(", "__subclasses__", "__globals__", "__builtins__", "os.system(",
+        "os.popen(",   "os.exec",        "subprocess.", "importlib.",   "builtins.",
+        "pty.spawn",   "eval(",          "exec("};
+    const size_t count = strict ? 6 : sizeof words / sizeof words[0];
+
+    for (size_t i = 0; i < count; i++) {
+        if (contains(text, len, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/settings/settings.h - what a configuration's value may make a program do, told by the
+ * words of its key and by the value's own form: code that is evaluated, files of code and
+ * libraries that are loaded by their path, commands of a shell, functions named by "package:name".
+ * Lists of keys age; words and forms do so more slowly. Pure functions over text; nothing is
+ * resolved or opened. What a program does under a key with no such word and with a value of no such
+ * form, nobody can tell from the file. Read first: content.h.
+ */
+#ifndef SFT_IMPORT_SETTINGS_H
+#define SFT_IMPORT_SETTINGS_H
+
+#include "import/content/content.h"
+
+/* What the words of a key say about its value. */
+enum {
+    SFT__KEY_NAMES_CODE = 1,   /* a word such as plugin, handler, factory: what is imported */
+    SFT__KEY_RUNS = 2,         /* ends in a word such as command, script, hook */
+    SFT__KEY_PLACE = 4,        /* plugin_dir, code_path: a place that code is taken from */
+    SFT__KEY_MODULE = 8,       /* user_module: the name of a module, without dots, too */
+    SFT__KEY_PLUGINS = 16,     /* ends in plugin or plugins */
+    SFT__KEY_LOADED = 32,      /* known: a library or a file of Python is loaded */
+    SFT__KEY_EVALUATED = 64,   /* known: the value is evaluated as Python */
+    SFT__KEY_REPOSITORY = 128, /* known: code of a repository or an address is run */
+    SFT__KEY_TRUSTS = 256,     /* allow_remote, allow_pickle */
+    SFT__KEY_TOKENS = 512,     /* a vocabulary */
+    SFT__KEY_FILES = 1024,     /* what a package has: a list of files */
+    SFT__KEY_SCRIPT = 2048,    /* evaluated: download */
+    SFT__KEY_LAYERS = 4096     /* evaluated: backbone, head */
+};
+unsigned sft__setting_key(const char *key, size_t len);
+
+/* What a text is, read as Python. */
+enum {
+    SFT__PYTHON = 1, /* it may be valid; prose and most else are not */
+    SFT__PYTHON_CALLS = 2,
+    SFT__PYTHON_REACHES = 4 /* it imports, or calls what leads out of an expression */
+};
+unsigned sft__setting_python(const char *text, size_t len);
+/* Are there words anywhere that no text but code has? strict: that prose does not mention. */
+bool sft__setting_is_wild(const char *text, size_t len, bool strict);
+
+/* One value, decoded. */
+typedef struct sft__setting {
+    unsigned kinds; /* sft__setting_key() of the nearest key */
+    const char *value;
+    size_t len;
+    bool listed; /* in a list */
+} sft__setting;
+
+typedef struct sft__setting_said {
+    const char *rule;
+    const char *sentence;
+} sft__setting_said;
+
+/* The verdict; harmless: nothing to be said. Dotted names are sft__content_target()'s. */
+uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said);
+
+/* The values of a YAML or TOML text, one by one, as far as lines and quotes tell them.
+ * base: of the text in the content; SIZE_MAX: it was decoded. */
+bool sft__setting_yaml(const sft__content *c, const char *text, size_t len, size_t base);
+
+/* requirements.txt, conda.yaml ...: what pip or conda would take from elsewhere. */
+bool sft__setting_is_requirements(const char *name);
+bool sft__setting_requirements(const sft__content *c);
+
+/* What a program makes of a key of its own file: scripts of package.json. NULL: nothing. */
+const char *sft__setting_of_file(const char *name, const char *key, unsigned depth);
+
+/* The objects of a Keras configuration in YAML. keras_yaml.c */
+bool sft__setting_keras(const sft__content *c, const char *text, size_t len, size_t base);
+
+#endif

