@@ -332,6 +332,35 @@ def other_names(tmp):
             assert f.metadata()["format"] == "pt" and "p" in f.keys() and "c" in f.keys()
 
 
+def empty_keys(tmp):
+    """The empty text is a key like others: a part of names wherever it stands."""
+    import pickle
+
+    import numpy as np
+
+    x = torch.ones(3)
+    cases = [({"": {"a": x}, "a": x + 1}, [".a", "a"]), ({"": {"b": x}}, [".b"]), ({"a": {"": {"b": x}}, "": {"": {"": x + 1}}}, ["..", "a..b"]),
+             ({"": x}, [""]), ({"": [x, {"k": x + 1}]}, [".0", ".1.k"]), ([x, [x + 1]], ["0", "1.0"]), (x, ["tensor"]), ({"": {"_parameters": {"w": x}}}, [".w"]),
+             ({"_parameters": {"w": x}}, ["w"]), ({"a.": x, "a": {"": x + 1}}, None)]
+    for k, (value, names) in enumerate(cases):
+        for write in torch.save, lambda v, f: pickle.dump(v, open(f, "wb")):
+            numpy = write is not torch.save
+            if numpy and not isinstance(value, (dict, list)) or numpy and k == 9:
+                continue
+            source = os.path.join(tmp, f"empty-{k}" + (".pkl" if numpy else ".pt"))
+            turn = lambda v: {n: turn(t) for n, t in v.items()} if isinstance(v, dict) else [turn(t) for t in v] if isinstance(v, list) else np.asarray(v)
+            write(turn(value) if numpy else value, source)
+            listed = run("ls", "--json", source, want=0 if names else 1)
+            assert names is None or sorted(t["name"] for t in json.loads(listed.stdout)["tensors"]) == names, (value, listed.stdout)
+            CHECKS["empty keys"] += 1
+            if names and not numpy and k < 7:
+                tree, back = source + ".safetensors", source + ".back.pt"
+                run("convert", source, "-o", tree, "--tree", "--verify")
+                run("convert", tree, "-o", back, "--verify")
+                assert str(torch.load(back, weights_only=True)) == str(value), source
+                CHECKS["empty keys"] += 1
+
+
 def texts(tmp):
     """An entry of the metadata whose text is the name of a tensor says nothing where sft.aliases does."""
     x = torch.arange(6.0).reshape(2, 3)
@@ -422,7 +451,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, other_names, texts, compared, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, other_names, empty_keys, texts, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

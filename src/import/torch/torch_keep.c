@@ -508,7 +508,7 @@ static sft_status child_path(keeping *k, const frame *f, uint32_t key, uint32_t 
         text = number;
     }
     *len = f->name_len;
-    if (*len != 0) {
+    if (k->depth > 1) { /* "" is a key like others */
         SFT_TRY(sft__tree_name(k->w, *len, ".", 1, err));
         ++*len;
     }

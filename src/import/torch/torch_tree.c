@@ -160,13 +160,21 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
         *good = false; /* torch_account.c names every tensor below */
         return SFT_OK;
     }
-    if (len != 0) {
+    if (len != 0 || s->named) {
         SFT_TRY(sft__tree_name(w, len, &s->joint, 1, err));
         len++;
     }
     SFT_TRY(sft__tree_name(w, len, text, n, err));
     *out = len + (uint32_t)n;
     return SFT_OK;
+}
+
+/* Has the child, whose name has `len` bytes, a key that leads to it? "" is a key like others. */
+static bool is_named(const walk *w, const step *s, uint32_t key, uint32_t len) {
+    const sft__pk_node *k = node(w, key);
+
+    return s->named || len != 0 ||
+           (node(w, s->id)->type == SFT__PK_DICT && k->type == SFT__PK_STR && k->count == 0);
 }
 
 static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__view *v,
@@ -274,7 +282,8 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return SFT_OK;
     }
     const bool tensor = sft__torch_is_tensor(w->t, child);
-    if (len == 0 && (node(w, key)->type != SFT__PK_STR || text != 0)) {
+    const bool named = is_named(w, &s, key, len);
+    if (len == 0 && !named) {
         SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err)); /* no key leads to it: the file is it */
         len = tensor ? 6 : 0;
     }
@@ -294,7 +303,9 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         return told_out(w, len, "pickle-cycle: a container that holds itself", err);
     }
     c->colour = ON_PATH;
-    return enter(w, child, len, err);
+    SFT_TRY(enter(w, child, len, err));
+    w->stack[w->depth - 1].named = named;
+    return SFT_OK;
 }
 
 static sft_status flatten(walk *w, uint32_t root, sft_error *err) {

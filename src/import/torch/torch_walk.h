@@ -47,6 +47,7 @@ typedef struct step {
     uint32_t key;      /* torch_account.c: of a dict's last item */
     char joint;        /* between the names of this node and of its children */
     bool wrapper;
+    bool named; /* a key leads to it, if only the empty text */
     bool half; /* torch_account.c: the value of `key` comes next */
     uint8_t inherited;
     sft__pk_iter it;
