@@ -305,6 +305,21 @@ def collected(tmp):
         CHECKS["metadata of several files"] += 3
 
 
+def own_format(tmp):
+    """`format` is left out only where it says which framework wrote the file."""
+    source, plain = os.path.join(tmp, "fmt.safetensors"), os.path.join(tmp, "fmt.gguf")
+    for value, stays in ("mine", True), ("pt", False), ("np", False):
+        save_file({"a": X}, source, {"format": value, "general.architecture": "x"})
+        run("convert", source, "-o", plain, "-f")
+        run("convert", plain, "-o", os.path.join(tmp, "again.gguf"), "-f")
+        run("convert", os.path.join(tmp, "again.gguf"), "-o", os.path.join(tmp, "fmt.back.safetensors"), "-f")
+        with safe_open(os.path.join(tmp, "fmt.back.safetensors"), "pt") as f:
+            assert f.metadata() == {"general.architecture": "x", **({"format": value} if stays else {})}, f.metadata()
+        told = run("convert", source, "-o", os.path.join(tmp, "fmt.npz"), "-f").stderr
+        assert ("format, general.architecture" in told) == stays and "general.architecture" in told, told
+        CHECKS["formats"] += 1
+
+
 def other_names(tmp):
     """Names of tied tensors of a PyTorch file go through split, join, slice and reshard; parts are told. And `format` of two inputs."""
     x = torch.arange(16.0).reshape(4, 4)
@@ -451,7 +466,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, other_names, empty_keys, texts, compared, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, own_format, other_names, empty_keys, texts, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

@@ -238,9 +238,10 @@ static bool is_given(const sft__gguf_meta *m, const char *key, size_t len) {
 }
 
 /* What other formats, and this library, keep for themselves; and the alignment, which is ours. */
-static bool is_private(const char *key, size_t len) {
-    return is(key, len, "format") || is(key, len, "general.alignment") ||
-           is(key, len, SFT__GGUF_KEY_TYPES) || is(key, len, SFT__GGUF_KEY_TENSORS);
+static bool is_private(const sft_metadata_entry *e) {
+    return sft__names_framework(e) || is(e->key, e->key_len, "general.alignment") ||
+           is(e->key, e->key_len, SFT__GGUF_KEY_TYPES) ||
+           is(e->key, e->key_len, SFT__GGUF_KEY_TENSORS);
 }
 
 static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
@@ -251,7 +252,7 @@ static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
         uint32_t type = SFT__GGUF_STRING;
         uint32_t element = 0;
         (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        if (is_private(e.key, e.key_len) || sft_digest_is_key(e.key, e.key_len) ||
+        if (is_private(&e) || sft_digest_is_key(e.key, e.key_len) ||
             is_given(m, e.key, e.key_len)) {
             continue;
         }

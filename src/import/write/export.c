@@ -207,18 +207,26 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
 
 enum { TOLD_MAX = 320 };
 
-/* Metadata that stands for something which the format has in another way. */
-static bool is_format_own(const sft__export *job, const sft__writer_row *row,
-                          const sft_metadata_entry *e) {
-    static const char *const keys[] = {"format", "sft.tree"};
+bool sft__names_framework(const sft_metadata_entry *e) {
+    static const char *const names[] = {"pt", "np", "tf", "flax", "mlx", "ms", "paddle"};
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const size_t n = strlen(keys[i]);
-        if ((i == 0 || row->shares) && e->key_len == n && memcmp(e->key, keys[i], n) == 0) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const size_t n = strlen(names[i]);
+        if (e->key_len == 6 && memcmp(e->key, "format", 6) == 0 && e->value_len == n &&
+            memcmp(e->value, names[i], n) == 0) {
             return true;
         }
     }
-    return sft__convert_is_record(job->catalog, e);
+    return false;
+}
+
+/* Metadata that stands for something which the format has in another way. */
+static bool is_format_own(const sft__export *job, const sft__writer_row *row,
+                          const sft_metadata_entry *e) {
+    const bool tree = e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
+
+    return sft__names_framework(e) || (tree && row->shares) ||
+           sft__convert_is_record(job->catalog, e);
 }
 
 /* Metadata without room, and recorded digests, which are of the input's file. */

@@ -45,6 +45,10 @@ extern const sft__writer_row sft__writer_torch;
 
 /* ---------------------------------------------------------------- for writers */
 
+/* Does the entry say only which framework wrote the tensors ("format": "pt")? That is said of safetensors
+ * alone. */
+bool sft__names_framework(const sft_metadata_entry *e);
+
 /* Scratch of count * size bytes, aligned to 8, zeroed, into the pointer that `pointer` points at.
  */
 sft_status sft__export_alloc(sft__export *job, void *pointer, size_t count, size_t size,
