@@ -163,6 +163,34 @@ def hdf5_cases():
     case("floats.h5", lists(floats, 129 << 20), H)
 
 
+# ---------------------------------------------------------------- images and texts
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def picture(*before, behind=b""):
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + b"".join(before) + chunk(b"IDAT", zlib.compress(b"\0\0") + behind) + chunk(b"IEND", b"")
+
+
+def image_cases():
+    case("good.png", picture(chunk(b"tEXt", b"Comment\0hello"), chunk(b"prVt", bytes(range(256)))), H)
+    case("critical.png", picture(chunk(b"EVIL", b"x" * 20)), U)
+    case("text.png", picture(chunk(b"tEXt", b"Comment\0" + EVIL)), D, "global")
+    case("private.png", picture(chunk(b"prVt", b"abc" + EVIL)), D, "global")
+    case("idat.png", picture(behind=EVIL), D, "global")
+    case("webp.webp", b"RIFF" + struct.pack("<I", 4 + 8 + 32) + b"WEBPEXIF" + struct.pack("<I", 32) + EVIL.ljust(32, b"\0"), D, "global")
+
+
+def text_cases():
+    for name, text, verdict in (("a.txt", "cantigravity\nx\nhello", "not-harmless"), ("b.txt", "cpip.__main__\nx\nhello", D),
+                                ("c.txt", "hello\ncidlelib.idle\nx\nhello", "not-harmless"), ("d.txt", "cat\ndog\nhello", H),
+                                ("e.txt", "config.json\nvocab\ncat\n", H), ("f.txt", "antigravity\nx\nis a module\n", H)):
+        case(name, text, verdict)
+
+
 # ---------------------------------------------------------------- the lite interpreter
 
 
@@ -249,7 +277,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--keep")
     args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, hdf5_cases, lite_cases, time_cases):
+    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases, lite_cases, time_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)

@@ -832,12 +832,15 @@ def check_cases(tool, work, keep):
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
         run, results, seconds = scan(tool, path)
+        for _ in range(2 if seconds > LIMIT_SECONDS else 0):  # the least of three: a busy machine's seconds are long
+            seconds = min(seconds, scan(tool, path)[2])
         got = results[0] if results else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
         rules = {f["rule"] for f in got["findings"]}
         if got["verdict"] == H and got["format"] == "unknown":
             bad += 1
             print(f"{path}: harmless, but nothing says what it is", file=sys.stderr)
-        right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U))
+        right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U)) or (
+            verdict == "not-harmless" and got["verdict"] in (U, D))
         status = {H: 0}.get(got["verdict"], 1)
         if not right or (rule is not None and rule not in rules) or without in rules or run.returncode != status or seconds > LIMIT_SECONDS:
             bad += 1

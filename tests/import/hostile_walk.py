@@ -291,6 +291,12 @@ def joblib():
 
 
 def bombs():
+    # texts of protocol 0 longer than the window: numpy's arrays are such, a pickle may be
+    far = b"V" + bytes(range(32, 92)) * 2000 + b"\xff\x80" * 40000 + b"\n."
+    case("a long text", far, H)
+    case("a long text in quotes", b"S'" + b"\\x80ab" * 40000 + b"'\n.", H)
+    case("a long text that is a pickle", b"Vcos\\u000asystem\\u000a(S'id'\\u000atR." + b"a" * 70000 + b"\n.", D, "os.system")
+    case("many long texts", b"(" + (b"V" + bytes(range(128, 256)) * 550 + b"\n0") * 750 + b"t.", U)
     case("a stack of 30 million", b"N" * 30_000_000 + EVIL, U, "walk-limit")
     case("marks, 30 million", b"(" * 30_000_000, U)
     case("DUP, 20 million", b"N" + b"2" * 20_000_000, U)

@@ -192,7 +192,7 @@ static sft_status take_graph(sft__content *c, const uint8_t *head, size_t len, b
 
 /* ---------------------------------------------------------------- texts and images */
 
-static bool is_image(const uint8_t *head, size_t len) {
+bool sft__scan_is_image(const uint8_t *head, size_t len) {
     return len >= 12 && (memcmp(head, "\x89PNG", 4) == 0 || memcmp(head, "\xff\xd8\xff", 3) == 0 ||
                          memcmp(head, "GIF8", 4) == 0 || memcmp(head, "RIFF", 4) == 0);
 }
@@ -258,7 +258,7 @@ static sft_status take_bytes(sft__content *c, const uint8_t *head, size_t head_l
                              sft_error *err) {
     const sft__scan_part *part = c->state->part;
     const sft_allocator *a = c->job->allocator;
-    const bool image = is_image(head, head_len);
+    const bool image = sft__scan_is_image(head, head_len);
     const bool text = may_be_text(head, head_len, head_len == part->size);
     const bool finger =
         part->size <= head_len && strcmp(sft__content_base(c->name), "fingerprint.pb") == 0;
@@ -421,7 +421,7 @@ bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, cons
     const size_t n = len < HEAD ? len : HEAD;
     const char *sentence;
 
-    if (is_image(head, n) || (n == part->size && sft__content_is_commit((const char *)head, n))) {
+    if (sft__scan_is_image(head, n) || (n == part->size && sft__content_is_commit((const char *)head, n))) {
         return true;
     }
     return n != 0 && may_be_text(head, n, n == part->size) &&

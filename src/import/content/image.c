@@ -35,6 +35,12 @@ static void png_text(const sft__content *c, const uint8_t *kind, const uint8_t *
     }
 }
 
+/* Decoders must stop at a chunk whose name begins with a big letter if they do not know it. */
+static bool is_known_chunk(const uint8_t *kind) {
+    return kind[0] >= 'a' || memcmp(kind, "IHDR", 4) == 0 || memcmp(kind, "PLTE", 4) == 0 ||
+           memcmp(kind, "IDAT", 4) == 0 || memcmp(kind, "IEND", 4) == 0;
+}
+
 /* Chunks with their checksums, IHDR first, IEND last. */
 static bool png(const sft__content *c) {
     const uint8_t *p = c->data + 8;
@@ -45,7 +51,7 @@ static bool png(const sft__content *c) {
         const uint32_t n = be32(p);
         if (n > (uint64_t)(end - p) - 12 ||
             be32(p + 8 + n) != sft__crc32(0, p + 4, (size_t)n + 4) ||
-            first != (memcmp(p + 4, "IHDR", 4) == 0)) {
+            first != (memcmp(p + 4, "IHDR", 4) == 0) || !is_known_chunk(p + 4)) {
             return false;
         }
         first = false;

@@ -425,7 +425,9 @@ static sft_status look_at(sft__scan *s, const sft__scan_part *given, sft__looked
         return SFT_OK;
     }
     if (!complete) { /* else the walk has seen each string */
-        SFT_TRY(sft__scan_runs(s, &part, is_other(l) && !is_archive(l), err));
+        const bool marks = (is_other(l) && !is_archive(l)) ||
+                           (!l->read && sft__scan_is_image(l->head, l->head_len));
+        SFT_TRY(sft__scan_runs(s, &part, marks, err));
     }
     if (!l->read) {
         SFT_TRY(unpack_part(s, &part, l, &packed, err));

@@ -78,6 +78,8 @@ sft_status sft__scan_content(sft__import *job, const sft__scan_part *part, bool 
  * Python could import, for prose spells odd ones. */
 bool sft__scan_is_plain(const sft__import *job, const sft__scan_part *part, const uint8_t *head,
                         size_t len);
+/* Does it begin as an image? */
+bool sft__scan_is_image(const uint8_t *head, size_t len);
 /* Do the first bytes look like a text? */
 bool sft__scan_is_text(const uint8_t *head, size_t len, uint64_t size);
 /* The same for the metadata of a catalog that was read: chat templates, JSON, pickles in base64. */

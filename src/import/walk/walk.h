@@ -157,6 +157,7 @@ typedef struct walk_pending {
     bool module_plausible;
     bool plausible;  /* as names of files and attributes go, */
     bool identifier; /* as names in programs go */
+    bool acts;       /* the module does something when it is imported */
     char subject[2 * WALK_TEXT + 2];
 } walk_pending;
 

@@ -218,7 +218,36 @@ walk_step sft__walk_op_float(walk *w) {
     return text != NULL && sft__walk_float(text, len) ? walk_push_kind(w, V_SCALAR, 0) : WALK_FAIL;
 }
 
-enum { DECODE_BYTES = 8 }; /* for the price of an opcode */
+enum {
+    DECODE_BYTES = 8,        /* for the price of an opcode */
+    FAR_BYTES = 3,           /* the same of a long line, that is read again */
+    LITERAL_MOST = 32 << 20 /* bytes of a line that are decoded */
+};
+
+/* A line that may be longer than the window: numpy's arrays are, in protocol 0. *owned: to be freed,
+ * of *len bytes. */
+static const uint8_t *literal_line(walk *w, size_t *len, bool *cut, uint8_t **owned) {
+    uint64_t all;
+    bool whole;
+    const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
+
+    *owned = NULL;
+    *cut = all > *len;
+    if (text == NULL || !whole || !*cut || all > LITERAL_MOST || w->job->walk_left == 0) {
+        return text != NULL && whole ? text : NULL;
+    }
+    uint8_t *far = sft__alloc(w->job->allocator, (size_t)all);
+    if (far == NULL || sft_source_read(w->in.source, walk_tell(&w->in) - 1 - all, far, (size_t)all,
+                                       NULL) != SFT_OK) {
+        sft__free(w->job->allocator, far, (size_t)all);
+        return text;
+    }
+    walk_pay(w, all / FAR_BYTES);
+    *owned = far;
+    *len = (size_t)all;
+    *cut = false;
+    return far;
+}
 
 /* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
 static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
@@ -242,23 +271,31 @@ static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
 }
 
 walk_step sft__walk_op_string(walk *w) {
+    walk_step step = WALK_FAIL;
+    uint8_t *owned;
     size_t len;
     bool cut;
-    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+    const uint8_t *text = literal_line(w, &len, &cut, &owned);
+    const size_t room = len;
 
-    if (text == NULL || len < 2 || (text[0] != '\'' && text[0] != '"') ||
-        (text[len - 1] != text[0] && !cut)) {
-        return WALK_FAIL;
+    if (text != NULL && len >= 2 && (text[0] == '\'' || text[0] == '"') &&
+        (text[len - 1] == text[0] || cut)) {
+        step = literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
     }
-    return literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
+    sft__free(w->job->allocator, owned, room);
+    return step;
 }
 
 walk_step sft__walk_op_unicode(walk *w) {
+    uint8_t *owned;
     size_t len;
     bool cut;
-    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+    const uint8_t *text = literal_line(w, &len, &cut, &owned);
 
-    return text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
+    const walk_step step =
+        text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
+    sft__free(w->job->allocator, owned, len);
+    return step;
 }
 
 walk_step sft__walk_op_persid(walk *w) {

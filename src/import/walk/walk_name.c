@@ -93,7 +93,8 @@ void sft__walk_settle(walk *w, bool ended) {
     for (size_t i = 0; i < w->pending_count; i++) {
         const walk_pending *f = &w->pending[i];
         const bool named = (flags & SFT__SCAN_LINE) != 0 ? f->identifier && line : f->plausible;
-        if (ended && ((all && f->possible) || named)) {
+        const bool acts = f->acts && (flags & SFT__SCAN_NESTED) == 0;
+        if (acts || (ended && ((all && f->possible) || named))) {
             tell(w, f);
         } else if ((flags & (SFT__SCAN_LINE | SFT__SCAN_NESTED)) == 0 &&
                    f->kind == SFT_FINDING_GLOBAL) {
@@ -177,6 +178,20 @@ static bool is_loose(walk_words s) {
     return !is_possible(s);
 }
 
+/* Modules that act when they are imported, which the look-up of any name in them does: no words. */
+static bool is_acting(walk_words module) {
+    static const char *const names[] = {"antigravity", "idlelib.idle", "idlelib.idle_test.htest"};
+    static const char tail[] = ".__main__";
+    const size_t n = sizeof tail - 1;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (module.len == strlen(names[i]) && memcmp(module.at, names[i], module.len) == 0) {
+            return true;
+        }
+    }
+    return module.len > n && memcmp(module.at + module.len - n, tail, n) == 0;
+}
+
 /* A NUL ends the subject of a finding: shown as a space that is no space. */
 static void subject_put(walk_pending *f, walk_words s) {
     const size_t n = s.len < WALK_TEXT ? s.len : WALK_TEXT;
@@ -247,6 +262,7 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
         f.module_plausible = is_plausible(module);
         f.plausible = f.module_plausible && is_plausible(name);
         f.identifier = f.plausible && is_identifier(module) && is_identifier(name);
+        f.acts = f.module_plausible && is_acting(module);
     }
     f.verdict = judge(w, module, name, &f.why, &role);
     if (role == WALK_ROLE_WRAPPER) {
