@@ -124,8 +124,31 @@ FILES = [
 ]
 
 
+
+def escaped(text):
+    """Every letter by its number"""
+    return "".join("\\u%04x" % ord(c) for c in text)
+
+
+HIDDEN = [
+    ("a.json", '{"_target_": "%s"}' % escaped("subprocess.check_output"), D), ("a.json", '{"a": {"target": "%s"}}' % escaped("subprocess.check_output"), D),
+    ("a.json", '{"%s": ["evil.mod"]}' % escaped("custom_worker_extension_cls"), U), ("a.json", js({"middleware": "a" * 300 + ".f"}), U),
+    ("a.json", js({"middleware": [["evil.mod"]]}), U), ("a.json", '{"%s": "evil.so"}' % escaped("custom_ops_library"), D),
+    ("a.toml", 'model._target_ = "os.system"\n', D), ("a.toml", '"custom_ops\\u005flibrary" = "evil.bin"\n', U), ("a.toml", 'x = """\nevil.so"""\n', U),
+    ("a.toml", '"x" = {y = [\'evil.so\']}\n', U), ("a.yaml", "middleware:\n# c\n- evil.mod\n", U), ("a.yaml", "a: &x evil.mod\nmiddleware: *x\n", U),
+    ("a.yaml", "a: &x evil.mod\nmiddleware: [*x]\n", U), ("a.yaml", "names: [x]\nd: &c bash x\ndownload: *c\n", D), ("a.yaml", "a: &x b.c\nname: *x\n", H),
+    ("a.yaml", "a: &x\n- evil.mod\nmiddleware: *x\n", U), ("a.yaml", "<<: {download: bash x}\n", D), ("a.yaml", 'download: "bash\\x20evil"\n', D),
+    ("a.yaml", "download: &a !!str bash x\n", D), ("a.yaml", '"middle\\u0077are": [evil.mod]\n', U), ("a.yaml", "? middleware\n: - evil.mod\n", U),
+    *both("e", [("custom_ops_library", "evil.bin", U), ("custom_ops_library", "/tmp/.so", U), ("custom_ops_library", "", H), ("_zen_target", "evil.func", U),
+                ("megatron_core", "evil", U), ("megatron_core", "megatron.core", H), ("py_modules", ["http://e/x.zip"], U), ("name", "numcodecs.pickle", U),
+                ("target_dtype", "torch.bfloat16", H), ("name", "numcodecs.zstd", H)]),
+    ("prompt.txt", '{{ ""|attr("\\x5f\\x5fclass\\x5f\\x5f") }}', D), ("prompt.md", '{{ lipsum["_"*2+"globals"+"_"*2] }}', D),
+    ("prompt.txt", "{{ name }} says |attr( and {% if x %}y{% endif %}", H),
+]
+
+
 def cases():
-    for name, text, verdict in [*EVALUATED, *LOADED, *NAMED, *CODE, *KERAS, *FILES]:
+    for name, text, verdict in [*EVALUATED, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *HIDDEN]:
         yield name, text, verdict
     yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
     yield "calls.yaml", "a: f(x)\n" * 1250000, H

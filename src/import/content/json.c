@@ -9,7 +9,7 @@
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 
-enum { FIELD_MOST = 256, JUDGED_MOST = 2 << 20 /* values of a file */ };
+enum { FIELD_MOST = 256, NAME_MOST = 4096, JUDGED_MOST = 2 << 20 /* values of a file */ };
 
 /* Fields of an object that are kept until it ends. */
 enum {
@@ -214,13 +214,52 @@ static void end_object(walking *w, const level *l) {
 
 /* What diffusers has, or imports of its own. */
 static const char *const diffusers_own[] = {
-    "diffusers", "transformers", "optimum", "onnxruntime", "stable_diffusion", "paint_by_example",
-    "deepfloyd_if", "versatile_diffusion", "latent_diffusion", "unclip", "unidiffuser",
-    "wuerstchen", "shap_e", "kandinsky", "audioldm2", "kolors", "alt_diffusion", "vq_diffusion",
-    "semantic_stable_diffusion", "stable_diffusion_safe", "spectrogram_diffusion", "stable_cascade",
-    "flux", "flux2", "wan", "qwenimage", "ltx", "ltx2", "omnigen", "hidream_image", "hunyuan_video",
-    "cogvideo", "pixart_alpha", "chronoedit", "cosmos", "lumina2", "sana", "easyanimate",
-    "stable_audio", "allegro", "mochi", "bria", "bria_fibo", "kandinsky5", "z_image", NULL,
+    "diffusers",
+    "transformers",
+    "optimum",
+    "onnxruntime",
+    "stable_diffusion",
+    "paint_by_example",
+    "deepfloyd_if",
+    "versatile_diffusion",
+    "latent_diffusion",
+    "unclip",
+    "unidiffuser",
+    "wuerstchen",
+    "shap_e",
+    "kandinsky",
+    "audioldm2",
+    "kolors",
+    "alt_diffusion",
+    "vq_diffusion",
+    "semantic_stable_diffusion",
+    "stable_diffusion_safe",
+    "spectrogram_diffusion",
+    "stable_cascade",
+    "flux",
+    "flux2",
+    "wan",
+    "qwenimage",
+    "ltx",
+    "ltx2",
+    "omnigen",
+    "hidream_image",
+    "hunyuan_video",
+    "cogvideo",
+    "pixart_alpha",
+    "chronoedit",
+    "cosmos",
+    "lumina2",
+    "sana",
+    "easyanimate",
+    "stable_audio",
+    "allegro",
+    "mochi",
+    "bria",
+    "bria_fibo",
+    "kandinsky5",
+    "z_image",
+    NULL,
 };
 
 /* model_index.json of diffusers: "unet": ["library", "Class"] in the outermost object. A library
@@ -357,16 +396,16 @@ static void check_target(walking *w, const level *l, const level *above, const s
     static const sft__json_str any = {"target", 6, false};
     const sft__json_str *over = above != NULL && above->object ? &above->key : &none;
     const bool router = l->object && is(over, "types"); /* {"types": {"KEY": "package.Class"}} */
-    const sft__json_str *key = router ? &any : l->object ? &l->key : over;
+    const sft__json_str *key = router ? &any : nearest_key(w);
     const char *sentence;
-    char of[FIELD_MOST];
-    char room[FIELD_MOST];
+    char name[NAME_MOST];
+    char text[NAME_MOST];
 
-    if (s->len >= FIELD_MOST / 2 || key->len >= FIELD_MOST / 2) {
-        return;
+    if (s->len >= NAME_MOST || key->len >= NAME_MOST) {
+        return; /* no name, whatever its escapes stand for */
     }
-    const char *name = field(of, key);
-    const char *text = field(room, s);
+    name[sft__json_decode(name, key)] = '\0';
+    text[sft__json_decode(text, s)] = '\0';
     const bool by_key = !l->object || strcmp(w->c->name, "metadata") == 0; /* names of types */
     const uint32_t verdict =
         sft__content_target(name, strlen(name), text, strlen(text), by_key, &sentence);

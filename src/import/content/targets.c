@@ -201,7 +201,10 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
             return true;
         }
     }
-    return (parts == 2 && starts(p, len, "math.")) ||
+    const bool plain = parts == 2 && sft__content_global(p, last - 1, p + last, len - last) ==
+                                         SFT_SCAN_HARMLESS; /* torch.bfloat16 */
+    return plain || (len == 13 && memcmp(p, "megatron.core", len) == 0) ||
+           (parts == 2 && starts(p, len, "math.")) ||
            (parts == 2 && (starts(p, len, "_operator.") || starts(p, len, "operator.")) &&
             is_one_of(p + last, len - last, counts)) ||
            (parts == 2 && (starts(p, len, "torch.sym_") || starts(p, len, "torch._sym_")));
@@ -352,6 +355,10 @@ static bool is_odd(const char *value, size_t len, size_t last, const char **sent
         *sentence = "a function of Python's own: no setting, unless something is to call it";
         return true;
     }
+    if (is_one_of(value + last, len - last, roots)) {
+        *sentence = "a module of Python's own, by the name that a package gives it";
+        return true;
+    }
     *sentence = "a class in a module, which whoever makes one of it imports";
     return is_big(value[last]) && is_small(value[last - 2]) && len - last > 2;
 }
@@ -402,8 +409,10 @@ bool sft__content_trusts(const char *key, size_t key_len, const char *value, siz
 }
 
 bool sft__content_breaks_out(const char *text, size_t len) {
-    static const char *const words[] = {"__globals__",  "__subclasses__", "__import__",
-                                        "__builtins__", "__mro__",        "__class__"};
+    static const char *const words[] = {
+        "__globals__", "__subclasses__", "__import__", "__builtins__", "__mro__",
+        "__class__",   "|attr(",         "| attr(",    "\\x5f\\x5f",   "\\u005f\\u005f",
+        "\\137\\137",  "lipsum[",        "cycler[",    "joiner["};
 
     if (len < 12 || (!has(text, len, "{{") && !has(text, len, "{%"))) {
         return false;

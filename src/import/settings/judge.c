@@ -347,9 +347,12 @@ static uint32_t judge_named(const judging *j) {
         return say(j, SFT_SCAN_UNKNOWN, "config-target",
                    "the name of a module or plugin, which loaders that know the key import");
     }
+    if ((j->kinds & SFT__KEY_LIBRARY) != 0) {
+        return say(j, SFT_SCAN_UNKNOWN, "config-path",
+                   "what the loader of such a configuration loads as a library or runs");
+    }
     if ((j->kinds & SFT__KEY_PLACE) != 0 &&
-        (memchr(s->value, '/', s->len) != NULL || memchr(s->value, '\\', s->len) != NULL ||
-         (j->kinds & SFT__KEY_LOADED) != 0)) {
+        (memchr(s->value, '/', s->len) != NULL || memchr(s->value, '\\', s->len) != NULL)) {
         return say(j, SFT_SCAN_UNKNOWN, "config-path", "a place that code is taken from");
     }
     if ((j->kinds & SFT__KEY_RUNS) != 0 && is_shell(s)) {

@@ -26,7 +26,8 @@ enum {
     SFT__KEY_TOKENS = 512,     /* a vocabulary */
     SFT__KEY_FILES = 1024,     /* what a package has: a list of files */
     SFT__KEY_SCRIPT = 2048,    /* evaluated: download */
-    SFT__KEY_LAYERS = 4096     /* evaluated: backbone, head */
+    SFT__KEY_LAYERS = 4096,    /* evaluated: backbone, head */
+    SFT__KEY_LIBRARY = 8192    /* loaded, whatever its ending is */
 };
 unsigned sft__setting_key(const char *key, size_t len);
 

@@ -160,6 +160,7 @@ static const word words[] = {
     {"service", CODE},
     {"setup", CODE | RUNS},
     {"shell", RUNS},
+    {"target", CODE},
     {"trust", ALLOWS},
     {"unsafe", LET_IN},
     {"uri", PLACE},
@@ -214,32 +215,33 @@ static void join(const key_words *k, char *out, size_t cap) {
 
 /* Keys of known programs, joined. In byte order. */
 static const word known[] = {
-    {"act", SFT__KEY_EVALUATED},                        /* Ultralytics, YOLOv5: eval() */
-    {"activation", SFT__KEY_EVALUATED},                 /* the same */
-    {"backbone", SFT__KEY_EVALUATED | SFT__KEY_LAYERS}, /* the same */
-    {"backend_path", SFT__KEY_LOADED},                  /* ONNX Runtime, QNN */
-    {"base", SFT__KEY_LOADED},                          /* mmengine: _base_ */
-    {"custom_generate", SFT__KEY_REPOSITORY},           /* transformers */
-    {"custom_op_libraries", SFT__KEY_LOADED},
-    {"custom_op_library", SFT__KEY_LOADED},
-    {"custom_ops_libraries", SFT__KEY_LOADED},
-    {"custom_ops_library", SFT__KEY_LOADED},            /* onnxruntime-genai */
+    {"act", SFT__KEY_EVALUATED},                          /* Ultralytics, YOLOv5: eval() */
+    {"activation", SFT__KEY_EVALUATED},                   /* the same */
+    {"backbone", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},   /* the same */
+    {"backend_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, QNN */
+    {"base", SFT__KEY_LOADED},                            /* mmengine: _base_ */
+    {"custom_generate", SFT__KEY_REPOSITORY},             /* transformers */
+    {"custom_op_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
+    {"custom_op_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
+    {"custom_ops_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
+    {"custom_ops_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* onnxruntime-genai */
     {"download", SFT__KEY_EVALUATED | SFT__KEY_SCRIPT}, /* Ultralytics, YOLOv5: exec() or a shell */
     {"files", SFT__KEY_FILES},
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
-    {"library_path", SFT__KEY_LOADED},
+    {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
+    {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
     {"merges", SFT__KEY_TOKENS},
     {"model_lib", SFT__KEY_LOADED}, /* MLC-LLM */
     {"model_lib_path", SFT__KEY_LOADED},
     {"names", SFT__KEY_EVALUATED}, /* Ultralytics, of exported models: eval() */
     {"neck", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
-    {"plugin_dir", SFT__KEY_LOADED},                        /* mmdetection3d */
-    {"reasoning_parser_plugin", SFT__KEY_LOADED},           /* vLLM */
-    {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY}, /* FunASR */
-    {"tool_parser_plugin", SFT__KEY_LOADED},                /* vLLM */
-    {"trt_extra_plugin_lib_paths", SFT__KEY_LOADED},        /* ONNX Runtime, TensorRT */
+    {"plugin_dir", SFT__KEY_LOADED | SFT__KEY_LIBRARY},                 /* mmdetection3d */
+    {"py_modules", SFT__KEY_LIBRARY},                                   /* Ray */
+    {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},    /* vLLM */
+    {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},             /* FunASR */
+    {"tool_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},         /* vLLM */
+    {"trt_extra_plugin_lib_paths", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, TensorRT */
     {"type", SFT__KEY_NAMES_CODE},
-    {"target", SFT__KEY_NAMES_CODE},
     {"vocab", SFT__KEY_TOKENS},
 };
 

@@ -18,7 +18,10 @@ typedef struct walking {
     char sign; /* of a pair: ':' or '=' */
     const char *key;
     size_t key_len;
-    unsigned kinds; /* of the key */
+    unsigned kinds;   /* of the key */
+    unsigned aliased; /* kinds of the keys whose values are aliases */
+    unsigned through; /* the same, of a walk before this one: of values with an anchor */
+    bool anchored;
     unsigned depth; /* of brackets */
     bool listed;
     bool good;
@@ -33,12 +36,20 @@ static bool is_space(char c) {
 }
 
 static void judge(walking *w, const char *value, size_t len) {
-    const sft__setting s = {w->kinds, value, len, w->listed || w->depth != 0};
+    const unsigned kinds = w->kinds | (w->anchored ? w->through : 0);
+    const sft__setting s = {kinds, value, len, w->listed || w->depth != 0};
     sft__setting_said said = {"", ""};
-    uint32_t verdict = sft__setting_judge(&s, &said);
 
-    if (verdict == SFT_SCAN_HARMLESS && w->depth != 0) { /* find_pairs() does not see these */
-        verdict = sft__content_target(w->key, w->key_len, value, len, true, &said.sentence);
+    if (len != 0 && *value == '*' && w->sign == ':') {
+        w->aliased |= w->kinds;
+        return;
+    }
+    uint32_t verdict = sft__setting_judge(&s, &said);
+    const bool named = w->anchored && (w->through & SFT__KEY_NAMES_CODE) != 0;
+    if (verdict == SFT_SCAN_HARMLESS &&
+        (w->depth != 0 || named)) { /* find_pairs() does not see these */
+        verdict = sft__content_target(named ? "cls" : w->key, named ? 3 : w->key_len, value, len,
+                                      true, &said.sentence);
         said.rule = "config-target";
     }
     if (verdict != SFT_SCAN_HARMLESS) {
@@ -57,6 +68,7 @@ static void take_key(walking *w, const char *key, size_t len) {
     }
     w->key = key;
     w->key_len = len;
+    w->anchored = false;
 }
 
 static const char *line_end(const walking *w, const char *p) {
@@ -216,6 +228,7 @@ static const char *step(walking *w, const char *p, size_t *indent) {
         return p;
     }
     if (*p == '&' || *p == '!') { /* an anchor, a tag */
+        w->anchored = w->anchored || *p == '&';
         while (p < w->end && !is_space(*p)) {
             p++;
         }
@@ -224,12 +237,28 @@ static const char *step(walking *w, const char *p, size_t *indent) {
     return take_plain(w, p);
 }
 
-static bool walk(const sft__content *c, const char *text, size_t len, size_t base, char sign) {
-    walking w = {c, text, text + len, text, base, sign, "", 0, 0, 0, false, true};
-    size_t indent = indent_of(text, w.end);
+static void walk(walking *w) {
+    size_t indent = indent_of(w->text, w->end);
 
-    while (w.p < w.end && !sft__content_is_tired(c)) {
-        w.p = step(&w, w.p, &indent);
+    w->p = w->text;
+    while (w->p < w->end && !sft__content_is_tired(w->c)) {
+        w->p = step(w, w->p, &indent);
+    }
+}
+
+/* What an alias stands for is judged by the alias's key, too. */
+static bool walk_all(const sft__content *c, const char *text, size_t len, size_t base, char sign) {
+    walking w = {.c = c, .text = text, .end = text + len, .base = base, .sign = sign, .key = ""};
+
+    w.good = true;
+    walk(&w);
+    if (w.aliased != 0) {
+        walking again = {
+            .c = c, .text = text, .end = text + len, .base = base, .sign = sign, .key = ""};
+        again.through = w.aliased;
+        again.good = w.good;
+        walk(&again);
+        return again.good;
     }
     return w.good;
 }
@@ -268,5 +297,5 @@ static bool find_wild(const sft__content *c, const char *text, size_t len, size_
 
 bool sft__setting_yaml(const sft__content *c, const char *text, size_t len, size_t base) {
     const bool toml = sft__content_is_toml(c->name);
-    return walk(c, text, len, base, toml ? '=' : ':') && find_wild(c, text, len, base);
+    return walk_all(c, text, len, base, toml ? '=' : ':') && find_wild(c, text, len, base);
 }
