@@ -242,6 +242,25 @@ static sft_status job_start(sft__import *job, sft_source *source, sft_error *err
     return sft_builder_add_file(job->builder, &file, NULL, err);
 }
 
+/* Files of other formats are one part: a key leads to nothing in them. */
+static sft_status has_parts(const sft__import *job, sft_error *err) {
+    static const uint32_t nested[] = {
+        SFT_IMPORT_TORCH_ZIP, SFT_IMPORT_TORCH_LEGACY, SFT_IMPORT_TORCH_TAR, SFT_IMPORT_PICKLE,
+        SFT_IMPORT_JOBLIB,    SFT_IMPORT_DCP,          SFT_IMPORT_FLAX,      SFT_IMPORT_HDF5,
+        SFT_IMPORT_KERAS,
+    };
+    const char *key = job->options.key;
+    bool has = job->scanning || key == NULL || strcmp(key, ".") == 0;
+
+    for (size_t i = 0; i < sizeof nested / sizeof nested[0] && !has; i++) {
+        has = nested[i] == job->format;
+    }
+    return has ? SFT_OK
+               : sft__fail(err, SFT_E_NOT_FOUND,
+                           "the file has no part \"%.100s\" (key): a file of this format is one",
+                           key);
+}
+
 static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) {
     uint8_t head[SFT__IMPORT_HEAD];
     sft__probe p;
@@ -250,6 +269,7 @@ static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) 
     const sft__reader *reader = sft__import_reader_for(&p);
     if (reader != NULL) {
         job->format = reader->format;
+        SFT_TRY(has_parts(job, err));
         SFT_TRY(reader->open(job, err));
     } else if (!job->scanning && sft__joblib_is_packed(&p)) {
         SFT_TRY(sft__joblib_open_packed(job, &p, err));
