@@ -334,6 +334,9 @@ static bool names_code(const char *key, size_t key_len, const char *value, size_
     if (is_one_of(key, key_len, everyday)) {
         return !has(key, key_len, "module") || !is_layer(value, len);
     }
+    if (key_len == 13 && memcmp(key, "build-backend", 13) == 0) {
+        return false; /* of pyproject.toml, which is a finding by its name */
+    }
     if ((sft__setting_key(key, key_len) & SFT__KEY_NAMES_CODE) == 0 ||
         (type && (by_key || is_strategy(value, len) || is_layer(value, len)))) {
         return false;

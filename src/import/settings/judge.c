@@ -281,6 +281,9 @@ static bool is_layer(const char *p, size_t len) {
     while (i < len && (is_letter(p[i]) || is_digit(p[i]))) {
         i++;
     }
+    if (skip != 0 && !(p[skip] >= 'A' && p[skip] <= 'Z')) {
+        return false;
+    }
     if (skip == 0 || i == skip || i == len || p[i] != '(' || p[len - 1] != ')') {
         return skip != 0 && i == len && i > skip;
     }
@@ -334,12 +337,68 @@ static bool is_named(const char *p, size_t len) {
            is_name(colon + 1, len - (size_t)(colon - p) - 1, &dots);
 }
 
+/* "--plugin evil.so", "evil.py --x": a file of code among the words of a line. */
+static bool has_code_word(const sft__setting *s, bool python) {
+    size_t from = 0;
+
+    for (size_t i = 0; i <= s->len; i++) {
+        if (i < s->len && !is_blank(s->value[i]) && s->value[i] != '=') {
+            continue;
+        }
+        const code_file is = i > from ? one_path(s->value + from, i - from) : NO_CODE;
+        if (is == LIBRARY || (is != NO_CODE && python)) {
+            return true;
+        }
+        from = i + 1;
+    }
+    return false;
+}
+
+/* A line that runs something, whatever its key. */
+static bool is_command(const sft__setting *s) {
+    static const char *const begins[] = {"sh -c ",      "bash -c ",    "/bin/sh ",   "/bin/bash ",
+                                         "python -c ",  "python3 -c ", "python -m ", "python3 -m ",
+                                         "curl http",   "wget http",   "cmd /c ",    "cmd.exe ",
+                                         "powershell ", NULL};
+    for (size_t i = 0; begins[i] != NULL; i++) {
+        if (starts(s->value, s->len, begins[i])) {
+            return true;
+        }
+    }
+    return s->value[0] == '-' && s->len <= PATH_MOST && has_code_word(s, true);
+}
+
+/* "python:evil.mod", and "package.module:name" where the package is no server's. */
+static bool is_module_named(const sft__setting *s) {
+    static const char *const hosts[] = {"com",         "org",  "net",  "io",  "ai", "local",
+                                        "localdomain", "json", "yaml", "yml", NULL};
+    const size_t skip = starts(s->value, s->len, "python:") ? 7
+                        : starts(s->value, s->len, "py:")   ? 3
+                                                            : 0;
+    const char *colon = memchr(s->value, ':', s->len);
+    bool dots;
+
+    if (skip != 0) {
+        return is_name(s->value + skip, s->len - skip, &dots) && dots;
+    }
+    if (colon == NULL || !is_named(s->value, s->len) ||
+        memchr(s->value, '.', (size_t)(colon - s->value)) == NULL) {
+        return false;
+    }
+    const char *last = colon;
+    while (last[-1] != '.') {
+        last--;
+    }
+    return !is_one_of(last, (size_t)(colon - last), hosts);
+}
+
 static uint32_t judge_named(const judging *j) {
     const sft__setting *s = j->s;
     bool dots = false;
     const bool name = is_name(s->value, s->len, &dots);
 
-    if ((j->kinds & SFT__KEY_NAMES_CODE) != 0 && is_named(s->value, s->len)) {
+    if (is_module_named(s) ||
+        ((j->kinds & SFT__KEY_NAMES_CODE) != 0 && is_named(s->value, s->len))) {
         return say(j, SFT_SCAN_UNKNOWN, "config-target",
                    "a name of Python's, which loaders that know the key import and call");
     }
@@ -355,7 +414,15 @@ static uint32_t judge_named(const judging *j) {
         (memchr(s->value, '/', s->len) != NULL || memchr(s->value, '\\', s->len) != NULL)) {
         return say(j, SFT_SCAN_UNKNOWN, "config-path", "a place that code is taken from");
     }
-    if ((j->kinds & SFT__KEY_RUNS) != 0 && is_shell(s)) {
+    if (is_command(s)) {
+        return say(j, SFT_SCAN_UNKNOWN, "config-code", "a command");
+    }
+    if ((j->kinds & (SFT__KEY_NAMES_CODE | SFT__KEY_RUNS)) != 0 &&
+        starts(s->value, s->len, "import ") && is_name(s->value + 7, s->len - 7, &dots)) {
+        return say(j, SFT_SCAN_UNKNOWN, "config-code", "Python, under a key that names code");
+    }
+    if ((j->kinds & SFT__KEY_RUNS) != 0 &&
+        (is_shell(s) || (s->len <= PATH_MOST && has_code_word(s, true)))) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", "a command, under a key that says so");
     }
     return SFT_SCAN_HARMLESS;
@@ -370,7 +437,8 @@ static bool is_plain(const sft__setting *s) {
             return false;
         }
     }
-    return s->kinds == 0 && (s->len < 12 || !has(s->value, s->len, "import "));
+    return s->kinds == 0 && (s->len < 8 || !is_command(s)) &&
+           (s->len < 12 || !has(s->value, s->len, "import "));
 }
 
 uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {

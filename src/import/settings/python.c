@@ -23,6 +23,8 @@ typedef struct reading {
     size_t root_len;
     bool statement;      /* at the beginning of one */
     unsigned statements; /* begun */
+    bool mentions;       /* a function that reaches, by its name alone */
+    bool brackets_open;  /* round ones, anywhere */
     bool imports;
     bool from;
     bool lambda; /* its colon is still to come */
@@ -76,6 +78,34 @@ static const char *const functions[] = {"eval",       "exec",    "execfile", "op
                                         "__import__", "getattr", "globals",  "breakpoint",
                                         "compile",    "setattr", NULL};
 
+/* These reach however they are called: "(eval)(x)", "map(exec, y)". */
+static const char *const sharp[] = {"eval",    "exec",         "execfile",   "__import__",
+                                    "globals", "__builtins__", "breakpoint", NULL};
+
+/* Letters of full width and of mathematics, which Python reads as plain ones. */
+static bool is_disguised(const char *p, size_t len) {
+    for (size_t i = 0; i + 2 < len; i++) {
+        const unsigned char a = (unsigned char)p[i];
+        const unsigned char b = (unsigned char)p[i + 1];
+        const unsigned char c = (unsigned char)p[i + 2];
+        if ((a == 0xf0 && b == 0x9d) || (a == 0xef && b == 0xbc && c >= 0xa1 && c <= 0xba) ||
+            (a == 0xef && b == 0xbd && c >= 0x81 && c <= 0x9a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* torch.load(), numpy.load(): pickles. */
+static bool loads_pickles(const reading *r) {
+    static const char *const roots[] = {"torch", "joblib", "dill",   "cloudpickle", "np",
+                                        "numpy", "yaml",   "pandas", "pd",          NULL};
+    static const char *const names[] = {"load", "loads", "unsafe_load", "read_pickle", NULL};
+
+    return r->attribute && is_one_of(r->root, r->root_len, roots) &&
+           is_one_of(r->last, r->last_len, names);
+}
+
 /* A bracket opens behind a word: a call. */
 static void called(reading *r) {
     const char *q = r->p + 1;
@@ -90,12 +120,16 @@ static void called(reading *r) {
     if (!r->attribute && !empty && is_one_of(r->last, r->last_len, functions)) {
         r->said |= SFT__PYTHON_REACHES;
     }
+    if (loads_pickles(r)) {
+        r->said |= SFT__PYTHON_REACHES;
+    }
     if (r->attribute && !path && is_one_of(r->root, r->root_len, modules)) {
         r->said |= SFT__PYTHON_REACHES;
     }
 }
 
 static bool open_bracket(reading *r) {
+    r->brackets_open = r->brackets_open || *r->p == '(';
     if (*r->p == '(' && r->before == WORD) {
         called(r);
     }
@@ -134,6 +168,10 @@ static bool take_sign(reading *r) {
     }
     if (ch == '!' ? r->p + 1 == r->end || r->p[1] != '=' : ch != ';' && strchr(plain, ch) == NULL) {
         return false;
+    }
+    if (ch == '\\' && r->p + 1 < r->end && r->p[1] == '\n') {
+        r->p += 2; /* the line goes on */
+        return true;
     }
     r->p++;
     r->before = ch == '.' && r->before != SIGN ? r->before : SIGN;
@@ -179,6 +217,7 @@ static bool take_text(reading *r) {
 
 static void take_keyword(reading *r, const char *p, size_t n) {
     r->lambda = r->lambda || is(p, n, "lambda");
+    r->mentions = r->mentions || is(p, n, "exec");
     if (r->statement && is(p, n, "from")) {
         r->from = true;
     } else if (is(p, n, "import") && (r->statement || r->from)) {
@@ -210,7 +249,11 @@ static bool take_word(reading *r) {
         r->statement = false;
         return good;
     }
-    const bool called = r->p < r->end && *r->p == '(';
+    const char *q = r->p;
+    while (q < r->end && is_space(*q)) {
+        q++;
+    }
+    const bool called = q < r->end && *q == '(';
     if (!attribute && !called && is_one_of(p, n, keywords)) {
         take_keyword(r, p, n);
         r->statement = false;
@@ -222,7 +265,9 @@ static bool take_word(reading *r) {
     if (!attribute) {
         r->root = p;
         r->root_len = n;
+        r->mentions = r->mentions || is_one_of(p, n, sharp);
     }
+    r->mentions = r->mentions || is_disguised(p, n);
     if (is_inner(p, n) && (attribute || (r->p < r->end && memchr("(.[", *r->p, 3) != NULL))) {
         r->said |= SFT__PYTHON_REACHES;
     }
@@ -297,6 +342,9 @@ unsigned sft__setting_python(const char *text, size_t len) {
         return 0;
     }
     if (r.imports && (r.statements > 1 || r.from)) {
+        r.said |= SFT__PYTHON_REACHES;
+    }
+    if (r.mentions && r.brackets_open) {
         r.said |= SFT__PYTHON_REACHES;
     }
     return r.said | SFT__PYTHON;

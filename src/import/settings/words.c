@@ -58,9 +58,12 @@ typedef struct word {
 static const word words[] = {
     {"addon", CODE | HOLDS},
     {"addons", CODE},
+    {"agent", CODE},
+    {"agents", CODE},
     {"allow", ALLOWS},
     {"app", CODE | ROOM},
     {"application", CODE},
+    {"backend", CODE},
     {"builder", CODE},
     {"callable", CODE},
     {"callables", CODE},
@@ -72,6 +75,7 @@ static const word words[] = {
     {"cmd", RUNS},
     {"cmds", RUNS},
     {"code", CODE | HOLDS | ROOM | LET_IN},
+    {"collator", CODE},
     {"command", CODE | RUNS},
     {"commands", RUNS},
     {"constructor", CODE},
@@ -84,9 +88,11 @@ static const word words[] = {
     {"dirs", PLACE},
     {"download", RUNS},
     {"driver", CODE},
-    {"entry", ROOM},
+    {"engine", CODE},
+    {"entry", RUNS | ROOM},
     {"entrypoint", CODE | RUNS},
     {"entrypoints", CODE},
+    {"evaluator", CODE},
     {"exec", RUNS},
     {"executable", RUNS},
     {"execute", RUNS},
@@ -129,6 +135,7 @@ static const word words[] = {
     {"middlewares", CODE},
     {"module", CODE | HOLDS},
     {"network", ROOM},
+    {"optimizer", CODE},
     {"parser", CODE},
     {"path", PLACE},
     {"paths", PLACE},
@@ -136,8 +143,12 @@ static const word words[] = {
     {"plugin", CODE | HOLDS | ROOM},
     {"plugins", CODE | HOLDS},
     {"postinstall", RUNS},
+    {"postprocessing", CODE},
+    {"postprocessor", CODE},
     {"poststart", RUNS},
     {"preinstall", RUNS},
+    {"preprocessing", CODE},
+    {"preprocessor", CODE},
     {"prestart", RUNS},
     {"processor", CODE},
     {"processors", CODE},
@@ -154,13 +165,21 @@ static const word words[] = {
     {"root", PLACE},
     {"run", RUNS},
     {"runner", CODE},
+    {"sampler", CODE},
+    {"scheduler", CODE},
     {"scorer", CODE},
     {"script", CODE | RUNS | HOLDS | ROOM},
     {"scripts", CODE | RUNS | HOLDS},
     {"service", CODE},
     {"setup", CODE | RUNS},
     {"shell", RUNS},
+    {"startup", RUNS},
+    {"strategy", CODE},
     {"target", CODE},
+    {"tool", CODE},
+    {"tools", CODE},
+    {"transform", CODE},
+    {"transforms", CODE},
     {"trust", ALLOWS},
     {"unsafe", LET_IN},
     {"uri", PLACE},
@@ -215,19 +234,22 @@ static void join(const key_words *k, char *out, size_t cap) {
 
 /* Keys of known programs, joined. In byte order. */
 static const word known[] = {
-    {"act", SFT__KEY_EVALUATED},                          /* Ultralytics, YOLOv5: eval() */
-    {"activation", SFT__KEY_EVALUATED},                   /* the same */
+    {"act", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},        /* Ultralytics, YOLOv5: eval() */
+    {"activation", SFT__KEY_EVALUATED | SFT__KEY_LAYERS}, /* the same */
     {"backbone", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},   /* the same */
     {"backend_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, QNN */
     {"base", SFT__KEY_LOADED},                            /* mmengine: _base_ */
+    {"bash_env", SFT__KEY_LIBRARY},                       /* of an environment */
     {"custom_generate", SFT__KEY_REPOSITORY},             /* transformers */
     {"custom_op_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_op_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_ops_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_ops_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* onnxruntime-genai */
     {"download", SFT__KEY_EVALUATED | SFT__KEY_SCRIPT}, /* Ultralytics, YOLOv5: exec() or a shell */
+    {"dyld_insert_libraries", SFT__KEY_LIBRARY},        /* of an environment */
     {"files", SFT__KEY_FILES},
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
+    {"ld_preload", SFT__KEY_LIBRARY}, /* of an environment */
     {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
     {"merges", SFT__KEY_TOKENS},
@@ -235,8 +257,12 @@ static const word known[] = {
     {"model_lib_path", SFT__KEY_LOADED},
     {"names", SFT__KEY_EVALUATED}, /* Ultralytics, of exported models: eval() */
     {"neck", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
+    {"node_options", SFT__KEY_LIBRARY},                                 /* of an environment */
     {"plugin_dir", SFT__KEY_LOADED | SFT__KEY_LIBRARY},                 /* mmdetection3d */
     {"py_modules", SFT__KEY_LIBRARY},                                   /* Ray */
+    {"pythonhome", SFT__KEY_LIBRARY},                                   /* of an environment */
+    {"pythonpath", SFT__KEY_LIBRARY},                                   /* of an environment */
+    {"pythonstartup", SFT__KEY_LIBRARY},                                /* of an environment */
     {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},    /* vLLM */
     {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},             /* FunASR */
     {"tool_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},         /* vLLM */
