@@ -289,8 +289,10 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
 }
 
 static void replaced(cli *c, const char *path) {
-    cli_warn(c, path, "was replaced by another process meanwhile, and stays");
-    cli_answer(c, CLI_SYSTEM);
+    sft_error err;
+    (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                        "was replaced by another process meanwhile, and stays");
+    cli_fail_plainly(c, path, &err);
 }
 
 static void remove_one(cli *c, const char *path, uint64_t stamp) {

@@ -386,13 +386,15 @@ static void watch_planned(const cli_older *o) {
     }
 }
 
-/* Those who write several files under one name's numbers take turns: nothing else keeps two of them from
- * replacing each other's files. Jobs and fetch have locks of their own, and share this one. */
-static bool take_turn(cli_older *o, bool alone) {
+/* Who writes several files is alone in the directory: nothing else keeps two of them from replacing or
+ * removing each other's files. Writers of one file share it, and so do the tasks of one job and the
+ * processes of one team, which have locks of their own. */
+static bool take_turn(cli_older *o) {
+    const bool alone = o->planned_count > 1 && o->c->team == NULL && cli_text(o->c, "task") == NULL;
     bool told = false;
     bool busy = true;
 
-    while (o->planned_count > 1 && !o->c->out.mute && busy && o->turn == 0) {
+    while (!o->c->out.mute && busy && o->turn == 0) {
         o->turn = cli_sys_lock_folder(o->folder, !alone, &busy) + 1;
         if (busy && !told) {
             cli_warn(o->c, o->folder, "another process writes a model there: waiting for its end");
@@ -409,7 +411,7 @@ static bool take_turn(cli_older *o, bool alone) {
     return true;
 }
 
-static bool find(cli_older *o, bool alone) {
+static bool find(cli_older *o) {
     listing l = {NULL, 0};
     const char *first = NULL;
     const char *unproven = NULL;
@@ -419,7 +421,7 @@ static bool find(cli_older *o, bool alone) {
     if (cli_sys_kind(o->folder) != CLI_KIND_FOLDER) {
         return true;
     }
-    if (!take_turn(o, alone)) {
+    if (!take_turn(o)) {
         return false;
     }
     watch_planned(o);
@@ -457,7 +459,7 @@ bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const 
                     size_t count, bool whole) {
     set_up(o, c, folder, planned, count);
     o->whole = whole;
-    return find(o, false);
+    return find(o);
 }
 
 static void on_any(void *ctx, const char *name, bool is_folder) {
@@ -507,7 +509,7 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     free(stem);
     set_up(o, c, folder, (const char *const *)names, count);
     o->whole = whole;
-    const bool good = find(o, true);
+    const bool good = find(o);
     o->owned_folder = folder;
     o->owned_names = names;
     return good;
@@ -590,8 +592,10 @@ static void remove_found(const cli_older *o, size_t i) {
         remove_file(o, o->files[i]);
         remove_digests(o, o->files[i]);
     } else {
-        cli_warn(o->c, path, "was replaced by another process meanwhile, and stays");
-        cli_answer(o->c, CLI_SYSTEM);
+        sft_error err;
+        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                            "was replaced by another process meanwhile, and stays");
+        cli_fail_plainly(o->c, path, &err);
     }
     free(path);
 }

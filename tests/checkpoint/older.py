@@ -545,7 +545,8 @@ def removal_kills(base, count):
 
 
 def pairs(base, count):
-    """Two or three that write models into one directory at once: one model is there, or somebody has said that it is not so."""
+    """Two or three that write models into one directory at once: one model is there, or somebody has said that it is not so. Those who may
+    replace what they find take turns: one ends well, and who does not was told that another is at it."""
     rng = random.Random()
     many = Many(os.path.join(base, "pairs"), 30000)
     seen = {}
@@ -554,10 +555,11 @@ def pairs(base, count):
         if rng.random() < 0.6:
             check(run(rng.choice(list(many.writers(rng.choice("azu")).values()))).returncode == 0, "older model")
         before = many.read()
+        forced = rng.random() < 0.5
         running = []
         for _ in range(rng.choice([2, 2, 3])):
             name = rng.choice("azu")
-            args = rng.choice(list(many.writers(name).values())) + (["-f"] if rng.random() < 0.8 else [])
+            args = rng.choice(list(many.writers(name).values())) + (["-f"] if forced or rng.random() < 0.6 else [])
             running.append((name, args, subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)))
             time.sleep(rng.random() * 0.02)
         told = [(name, args, p.communicate()[1].decode(errors="replace"), p.returncode) for name, args, p in running]
@@ -565,6 +567,8 @@ def pairs(base, count):
         said = [e for _, _, e, code in told if code == 3]
         found = many.read()
         state = "said" if said else "refused" if found is None else "one"
+        check(not forced or all("is at it" in e for e in said), "at once, with -f:", sorted(os.listdir(many.folder)), told)
+        check(not forced or any(code == 0 for _, _, _, code in told), "at once, nobody:", told)
         seen[state] = seen.get(state, 0) + 1
         good = [many.models[name] for name, _, _, code in told if code == 0] or [before]
         check(state == "said" or found in good, "at once:", sorted(found or {}), sorted(os.listdir(many.folder)), told)
