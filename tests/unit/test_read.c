@@ -8,6 +8,8 @@
 
 #include "move/read.h"
 #include "unit/move_util.h"
+#include <sft/load.h>
+#include <sft/stream.h>
 
 enum { RANK = 8 };
 
@@ -586,6 +588,52 @@ static void arguments_are_checked(void **state) {
     free(file);
 }
 
+/* U8 of which the metadata say that it is blocks of a quantised type: read as it is, cast by nothing. */
+static void blocks_are_no_numbers(void **state) {
+    (void)state;
+    static const char *const headers[] = {
+        "{\"__metadata__\":{\"gguf.tensors\":\"{}\"},"
+        "\"q\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+        "{\"q\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+    };
+    for (size_t k = 0; k < 2; k++) {
+        const sft_status want = k == 0 ? SFT_E_UNSUPPORTED : SFT_OK;
+        const size_t len = strlen(headers[k]);
+        uint8_t file[256] = {0};
+        sft_error err;
+        sft_catalog *catalog;
+        float dst[4];
+        file[0] = (uint8_t)len;
+        memcpy(file + 8, headers[k], len);
+        memcpy(file + 8 + len, "\1\2\3\4", 4);
+        ok(sft_catalog_open_memory(&catalog, file, 8 + len + 4, NULL, &err), &err);
+        const sft_tensor *t = sft_catalog_at(catalog, 0);
+        sft_read_options o;
+        SFT_INIT(&o);
+        ok(sft_tensor_read(catalog, t, &o, dst, sizeof dst, &err), &err);
+        assert_memory_equal(dst, "\1\2\3\4", 4);
+        o.dtype = sft_dtype_get(SFT_F32);
+        assert_int_equal(sft_tensor_read(catalog, t, &o, dst, sizeof dst, &err), want);
+        assert_int_equal(sft_catalog_can_cast(catalog, t, &err), want);
+        sft_loaded *loaded;
+        sft_load_options load;
+        SFT_INIT(&load);
+        load.dtypes = &o.dtype;
+        size_t first = 0;
+        load.select = &first;
+        load.select_count = 1;
+        assert_int_equal(sft_load(&loaded, catalog, &load, &err), want);
+        if (want == SFT_OK) {
+            sft_loaded_free(loaded);
+        }
+        sft_stream *stream;
+        ok(sft_stream_create(&stream, catalog, NULL, &err), &err);
+        assert_int_equal(sft_stream_add(stream, t, &o, NULL, 0, &err), want);
+        sft_stream_free(stream);
+        sft_catalog_close(catalog);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_equal_the_reference),
@@ -596,6 +644,7 @@ int main(void) {
         cmocka_unit_test(transposed_reads),
         cmocka_unit_test(host_order),
         cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(blocks_are_no_numbers),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)remove(tmp_path("safetensors"));
