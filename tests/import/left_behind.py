@@ -336,6 +336,17 @@ def own_format(tmp):
         CHECKS["formats"] += 1
 
 
+def digests(tmp):
+    """Both kinds of recorded digests are named where a cast leaves them out."""
+    source, recorded = (os.path.join(tmp, n) for n in ("d.safetensors", "recorded.safetensors"))
+    save_file({"a": X}, source)
+    run("cp", source, recorded, "--digests", "crc32c,sha256")
+    for args in ["convert", recorded, "-o", source], ["cp", recorded, source]:
+        told = json.loads(run(*args, "-c", "f16", "-f", "--json").stdout)
+        assert sorted(p["subject"] for p in told["left_out_parts"]) == ["sft.crc32c", "sft.sha256"], told
+        CHECKS["digests left out"] += 2
+
+
 def other_names(tmp):
     """Names of tied tensors of a PyTorch file go through split, join, slice and reshard; parts are told. And `format` of two inputs."""
     x = torch.arange(16.0).reshape(4, 4)
@@ -482,7 +493,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, other_names, empty_keys, texts, compared, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

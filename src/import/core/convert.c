@@ -215,9 +215,12 @@ static sft_status carry_digests(sft__conversion *c, sft_writer *writer, size_t f
     }
     const sft_status status = sft_writer_carry_digests(writer, origins, &lost, err);
     sft__free(c->allocator, origins, bytes);
-    if (status == SFT_OK && lost != 0) {
-        sft__convert_lost(c, (lost & SFT_DIGEST_CRC32C) != 0 ? "sft.crc32c" : "sft.sha256", 0,
-                          "digests are recorded of other bytes than those of the output");
+    static const char why[] = "digests are recorded of other bytes than those of the output";
+    if (status == SFT_OK && (lost & SFT_DIGEST_CRC32C) != 0) {
+        sft__convert_lost(c, "sft.crc32c", 0, why);
+    }
+    if (status == SFT_OK && (lost & SFT_DIGEST_SHA256) != 0) {
+        sft__convert_lost(c, "sft.sha256", 0, why);
     }
     return status;
 }
