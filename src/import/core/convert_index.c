@@ -312,13 +312,13 @@ static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err)
 
 /* What is chosen by names is chosen from all files together: names of different files must not become one,
  * and of a file nothing may be left. Likewise where files of another size are asked for. */
-static sft_status convert_chosen(folder *f, sft_error *err) {
+static sft_status convert_chosen(folder *f, const char *input, sft_error *err) {
     sft__buf path;
 
     sft__buf_init(&path, f->c->allocator);
     f->c->as_input = true;
     const sft_status status = join(&path, f->output, "model.safetensors")
-                                  ? sft__convert_files(f->c, &f->input, 1, path.data, err)
+                                  ? sft__convert_files(f->c, &input, 1, path.data, err)
                                   : sft__fail_nomem(err, path.len);
     sft__buf_reset(&path);
     sft__convert_clear(f->c);
@@ -372,13 +372,39 @@ static bool is_safetensors(const folder *f, bool in_place) {
     return status == SFT_OK || (status != SFT_E_FORMAT && !in_place);
 }
 
+/* All files of an index as the one model that they are: names that come twice, an index that says something
+ * else than its files. *one: the index needs a single file only. */
+static sft_status check_model(const folder *f, const char *path, const sft_source *index, bool *one,
+                              sft_error *err) {
+    sft_import_report *report = NULL;
+    sft_catalog *catalog = NULL;
+
+    const sft_status status = sft__shards_open(&catalog, path, index, &f->c->read, &report, err);
+    *one = status == SFT_OK && sft_catalog_file_count(catalog) == 1;
+    sft_import_report_free(report);
+    sft_catalog_close(catalog);
+    return status;
+}
+
 static sft_status convert_torch(folder *f, sft_source *index, sft_error *err) {
-    const bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
+    bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
+    sft_status status = SFT_OK;
+    sft__buf path;
 
     if (index == NULL) {
         return convert_one(f, "pytorch_model.bin", SIZE_MAX, err);
     }
-    return together ? convert_chosen(f, err) : convert_indexed(f, index, err);
+    sft__buf_init(&path, f->c->allocator);
+    if (!join(&path, f->input, "pytorch_model.bin.index.json")) {
+        status = sft__fail_nomem(err, path.len);
+    } else if (!together) {
+        status = check_model(f, path.data, index, &together, err);
+    }
+    if (status == SFT_OK) {
+        status = together ? convert_chosen(f, path.data, err) : convert_indexed(f, index, err);
+    }
+    sft__buf_reset(&path);
+    return status;
 }
 
 static sft_status try_folder(folder *f, bool *done, sft_error *err) {
@@ -401,7 +427,7 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
         status = convert_torch(f, index, err);
     } else if (is_folder(f->input, f->c->allocator) && is_folder(f->output, f->c->allocator)) {
         *done = true; /* of another format: files in the directory, not in its place */
-        status = convert_chosen(f, err);
+        status = convert_chosen(f, f->input, err);
     }
     sft_source_close(source);
     sft_source_close(index);

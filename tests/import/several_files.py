@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""several_files.py --tool TOOL - models in several files: what describes them goes with them.
+
+Checkpoints that the installed torch and safetensors wrote, in shards: names that come twice, an index of one file, other names
+and metadata of several files. Needs torch and safetensors (tests/requirements.txt).
+"""
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+CHECKS = collections.Counter()
+TOOL = None
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def run(*args, want=0):
+    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
+    CHECKS["runs"] += 1
+    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
+    return r
+
+
+def same(path, want):
+    got = load_file(path)
+    assert got.keys() == want.keys(), (path, got.keys(), want.keys())
+    for name, t in want.items():
+        assert torch.equal(got[name], t), (path, name)
+        CHECKS["tensors"] += 1
+
+
+def sharded(folder, shards, weight_map=None):
+    """torch's shards; weight_map: else each name in the last shard that has it."""
+    os.makedirs(folder)
+    files = [f"pytorch_model-{i + 1:05}-of-{len(shards):05}.bin" for i in range(len(shards))]
+    where = {}
+    for file, tensors in zip(files, shards):
+        torch.save(tensors, os.path.join(folder, file))
+        where.update({name: file for name in tensors})
+    where = {name: files[i] for name, i in weight_map.items()} if weight_map else where
+    with open(os.path.join(folder, "pytorch_model.bin.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": where}, f)
+    return folder
+
+
+def one_file(tmp):
+    """An index that needs one file only: a model of one file."""
+    out = os.path.join(tmp, "one.out")
+    want = {"a": X, "c": X + 1}
+    for folder in (sharded(os.path.join(tmp, "one"), [want]),
+                   sharded(os.path.join(tmp, "surplus"), [want, {"z": X}], {"a": 0, "c": 0})):
+        run("convert", folder, "-o", out, "-f")
+        assert sorted(os.listdir(out)) == ["model.safetensors"], os.listdir(out)
+        same(os.path.join(out, "model.safetensors"), want)
+        run("convert", folder, "-o", out, "-f", "--verify")
+        run("convert", folder, "-o", folder)  # in place
+        same(os.path.join(folder, "model.safetensors"), want)
+
+
+def twice(tmp):
+    """Two tensors of one name, one of them another name of a third: refused, and nothing is written."""
+    out = os.path.join(tmp, "twice.out")
+    two = [{"a": X, "t": X}, {"b": X + 2, "t": X + 7}]
+    cases = (two, {"a": 0, "b": 1, "t": 1}), (two, {"a": 0, "b": 1, "t": 0}), (two, {"a": 0, "b": 1})
+    for i, (shards, where) in enumerate(cases):
+        folder = sharded(os.path.join(tmp, f"twice{i}"), shards, where)
+        for options in ([], ["--verify"], ["--plan"]):
+            r = run("convert", folder, "-o", out, *options, want=1)
+            assert "\"t\"" in r.stderr, r.stderr
+            assert not os.path.exists(out) or os.listdir(out) == [], os.listdir(out)
+    # Another name within a shard, and in the index or not: kept
+    for i, where in enumerate(({"a": 0, "t": 0, "b": 1}, {"a": 0, "b": 1})):
+        folder = sharded(os.path.join(tmp, f"other{i}"), [{"a": X, "t": X}, {"b": X + 2}], where)
+        run("convert", folder, "-o", os.path.join(tmp, f"other{i}.out"), "--verify")
+        with safe_open(os.path.join(tmp, f"other{i}.out", "model-00001-of-00002.safetensors"), "pt") as f:
+            assert f.metadata()["t"] == "a", f.metadata()
+
+
+def main():
+    global TOOL
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    TOOL = os.path.abspath(parser.parse_args().tool)
+    with tempfile.TemporaryDirectory() as tmp:
+        one_file(tmp)
+        twice(tmp)
+    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
