@@ -59,6 +59,8 @@ def metadata_cases():
         case("model.onnx", onnx(relu, more=properties((key, value))), H)
         case("model.safetensors", safetensors({key: value}), H)
         case("model.gguf", gguf(**{key: value}), H)
+    torchao = json.dumps({"_type": "Float8Tensor", "_data": {"block_size": [1, 4], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"}}})
+    case("torchao.safetensors", safetensors({"w": torchao}), H)
     graph = field(1, 8) + field(7, field(1, relu) + properties(("names", SPY), number=16)) + field(8, field(2, 17))
     case("graph.onnx", graph, D, "config-target")
 
@@ -66,18 +68,30 @@ def metadata_cases():
 # ---------------------------------------------------------------- tensors of bytes
 
 
-def bytes_tensor(data, behind=0):
-    head = {"w": {"dtype": "U8", "shape": [100], "data_offsets": [0, 100]},
-            "x": {"dtype": "U8", "shape": [len(data)], "data_offsets": [100, 100 + len(data)]}}
+def bytes_tensor(data, dtype="U8", each=1, before=104):
+    data += bytes(-len(data) % each)
+    head = {"w": {"dtype": "U8", "shape": [before], "data_offsets": [0, before]},
+            "x": {"dtype": dtype, "shape": [len(data) // each], "data_offsets": [before, before + len(data)]}}
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + bytes(100) + data
+    return struct.pack("<Q", len(text)) + text + bytes(before) + data
 
 
 def tensor_cases():
     for name, pack in (("gzip", gzip.compress), ("zlib", zlib.compress), ("bzip2", bz2.compress)):
         case(name + ".safetensors", bytes_tensor(pack(EVIL)), D, "global")
         case(name + "-plain.safetensors", bytes_tensor(pack(b"numbers and words " * 9)), H)
+    # without the mark of a protocol, which pickle.loads does not need; of any type
+    for name, data, verdict in (("bare", EVIL[2:], D), ("list", b"]\x94(K\x01" + EVIL[2:-1] + b"e.", D),
+                                ("short", b"(U\x02osU\x06system\x93U\x02id\x85R.", D), ("object", b"(cos\nsystem\nU\x02ido.", D),
+                                ("own", b"cevil\nmod\n(S'id'\ntR.", U)):
+        for dtype, each in (("U8", 1), ("F32", 4), ("BOOL", 1), ("F8_E4M3", 1)):
+            case(name + ".safetensors", bytes_tensor(data, dtype, each), verdict, "global")
+    for dtype, each in (("F32", 4), ("I64", 8), ("BOOL", 1), ("BF16", 2)):
+        case("far.safetensors", bytes_tensor(EVIL, dtype, each, 130 << 20), D, "global")
+    chosen = random.Random(3)
+    for i in range(40):
+        case("random.safetensors", bytes_tensor(chosen.randbytes(100000), "F32", 4), H)
     case("raw.safetensors", bytes_tensor(bytes(range(256)) * 64), H)
     case("marks.safetensors", bytes_tensor(b"\x1f\x8b\x08\0" * 4000 + b"BZh91AY&SY" * 400), H)
 
@@ -99,7 +113,19 @@ def zipped(*members, method=zipfile.ZIP_STORED):
     return out.getvalue()
 
 
+def linked(mode):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        info = zipfile.ZipInfo("a.txt")
+        info.create_system, info.external_attr = 3, mode << 16
+        z.writestr(info, "/etc/passwd")
+    return out.getvalue()
+
+
 def zip_cases():
+    case("link.zip", linked(0o120777), U, "zip-link")
+    case("pipe.zip", linked(0o010644), U, "zip-link")
+    case("file.zip", linked(0o100644), H)
     case("renamed.zip", zipped(("a.txt", "a.py", "import os")), D, "zip-local")
     case("away.zip", zipped(("b.txt", "../../b.txt", "hi")), D, "zip-name")
     case("other.zip", zipped(("b.txt", "c.txt", "hi")), D, "zip-local")
@@ -142,6 +168,9 @@ def tar_cases():
             flat = "x" * 150
             case(name + "-flat.tar", tarred((flat + "a.txt", b"hi"), (flat + "b.txt", b"ho"), format=form), D if pax else H, **none)
             case(name + "-flat-away.tar", tarred(("../" + flat + "b.txt", b"ho"), format=form), D, "tar-name")
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, 30
+    case("pax-damaged.tar", info.tobuf() + b"9 path=a.txt\n1 x".ljust(512, b"\0") + good, "not-harmless", "members")
     case("names.tar", tarred(*(("d%d/f%d.txt" % (i % 7, i), b"hi") for i in range(3000))), H)
 
 

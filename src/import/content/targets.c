@@ -204,6 +204,7 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
     const bool plain = parts == 2 && sft__content_global(p, last - 1, p + last, len - last) ==
                                          SFT_SCAN_HARMLESS; /* torch.bfloat16 */
     return plain || (len == 13 && memcmp(p, "megatron.core", len) == 0) ||
+           (len == 11 && memcmp(p, "torch.dtype", len) == 0) || /* torchao: of a dtype's name */
            (parts == 2 && starts(p, len, "math.")) ||
            (parts == 2 && (starts(p, len, "_operator.") || starts(p, len, "operator.")) &&
             is_one_of(p + last, len - last, counts)) ||

@@ -76,7 +76,7 @@ static void member_notes(sft__scan *s, const sft__task *t, const sft__member *m,
                        "an extra field gives the member another name, which some programs take");
     }
     if (m->link || m->device) {
-        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "tar-link",
+        sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, tar ? "tar-link" : "zip-link",
                        m->link ? "a link to another file" : "a device or a pipe");
     }
     if (m->cut) {

@@ -210,6 +210,9 @@ static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft
         member->plain = value[0];
         member->size = value[1];
         member->method = sft__load_le16(h + 10);
+        const uint32_t mode = sft__load_le32(h + 38) >> 28; /* of Unix: 10 a link, 8 a file, 4 a directory */
+        member->link = mode == 10;
+        member->device = mode == 1 || mode == 2 || mode == 6;
         member->encrypted = (sft__load_le16(h + 8) & 0x2041) != 0;
         m->at += used;
         SFT_TRY(zip_place(m, value[2], member, &there, err));

@@ -208,6 +208,52 @@ static const uint8_t *old_lookup(runs *r, const uint8_t *lf, const uint8_t *end)
     return NULL;
 }
 
+/* A text that an opcode pushes, of a name's letters; NULL: none. *next: behind it and its MEMOIZE. */
+static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
+                             const uint8_t **next) {
+    const bool four = p < end && (*p == 'X' || *p == 'T');
+    const size_t head = four ? 5 : 2;
+
+    if ((size_t)(end - p) <= head || (!four && *p != 0x8c && *p != 'U')) {
+        return NULL;
+    }
+    *len = four ? sft__load_le32(p + 1) : p[1];
+    if (*len == 0 || *len >= NAME_MOST || *len >= (size_t)(end - p) - head) {
+        return NULL;
+    }
+    for (size_t i = 0; i < *len; i++) {
+        if (!is_word(p[head + i])) {
+            return NULL;
+        }
+    }
+    *next = p + head + *len;
+    if (**next == 0x94) {
+        ++*next;
+    } else if (**next == 'q' && end - *next > 1) {
+        *next += 2;
+    }
+    return p + head;
+}
+
+/* Two texts and STACK_GLOBAL: the look-up of a dangerous name, in a pickle that has no mark. */
+static bool stack_lookup(runs *r, const uint8_t *p, const uint8_t *end) {
+    const uint8_t *next;
+    const char *why;
+    size_t m_len;
+    size_t n_len;
+
+    const uint8_t *m = pushed(p, end, &m_len, &next);
+    const uint8_t *n = m != NULL ? pushed(next, end, &n_len, &next) : NULL;
+    if (n == NULL || next >= end || *next != 0x93) {
+        return false;
+    }
+    sft__scan_pay(r->s, LOOKUP_COST);
+    const char *module = (const char *)m;
+    const char *name = (const char *)n;
+    return sft__global_verdict(sft__global_find(module, m_len, name, n_len), module, m_len, name,
+                               n_len, &why) == SFT_SCAN_DANGEROUS;
+}
+
 static void push_mark(runs *r, uint64_t at) {
     sft__scan_part inner = *r->part;
 
@@ -227,6 +273,15 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
         if (left >= LINE_HEAD && p[1] >= 2 && p[1] <= 5 &&
             sft__scan_skims(r->s, r->part, p, left)) {
             push_mark(r, at + (uint64_t)(p - r->bytes));
+        }
+    }
+    static const uint8_t pushes[] = {0x8c, 'X', 'U', 'T'};
+    for (size_t i = 0; i < sizeof pushes; i++) {
+        p = r->bytes;
+        for (; !r->s->tired && (p = memchr(p, pushes[i], (size_t)(end - p))) != NULL; p++) {
+            if (stack_lookup(r, p, end)) {
+                push_mark(r, at + (uint64_t)(p - r->bytes));
+            }
         }
     }
     for (p = r->bytes; !r->s->tired && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
@@ -256,11 +311,11 @@ static void take_packed(runs *r, uint64_t at, size_t len) {
     }
 }
 
-/* Where a tensor's bytes begin in the part, if they may be a program's own: of one byte each, in
- * one place. */
+/* Where a tensor's bytes begin in the part, if they lie in one place: what they are called does not
+ * matter to a program that takes them as bytes. */
 static bool begins_at(const sft_tensor *t, uint64_t *at) {
     if (t->nbytes < LINE_HEAD || t->piece_count != 1 || t->pieces[0].source != 0 ||
-        t->pieces[0].strides != NULL || (t->dtype->id != SFT_U8 && t->dtype->id != SFT_I8)) {
+        t->pieces[0].strides != NULL) {
         return false;
     }
     *at = t->pieces[0].offset;
@@ -289,13 +344,20 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
         const uint64_t left = t->nbytes < part->size - at ? t->nbytes : part->size - at;
         const size_t n = left < sizeof head ? (size_t)left : sizeof head;
         SFT_TRY(sft_source_read(part->source, part->offset + at, head, n, err));
-        if (sft__scan_is_packed(s, head, n)) {
+        const bool octets = t->dtype->id == SFT_U8 || t->dtype->id == SFT_I8;
+        if ((octets && sft__scan_is_packed(s, head, n)) || sft__scan_skims(s, part, head, n)) {
             push_mark(&r, at);
         } else if (part->size > s->marks_left) {
             take_marks(&r, at, n);
         }
     }
     return SFT_OK;
+}
+
+/* A tensor that was decoded: a pickle there may have no mark. */
+static bool begins_tensor(const sft__scan_part *part) {
+    return part->base == SFT_NO_OFFSET &&
+           (part->container == SFT_IMPORT_HDF5 || part->container == SFT_IMPORT_KERAS);
 }
 
 /* The runs of a window; *used: bytes that are done with. */
@@ -346,6 +408,10 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
         size_t used;
         status = sft_source_read(part->source, part->offset + at, r.bytes, n, err);
         if (status == SFT_OK) {
+            if (marks && at == 0 && begins_tensor(part) &&
+                sft__scan_skims(s, part, r.bytes, n < MARK_HEAD ? n : MARK_HEAD)) {
+                push_mark(&r, 0);
+            }
             if (marks && s->marks_left >= n) {
                 s->marks_left -= n;
                 take_marks(&r, at, n);

@@ -170,13 +170,15 @@ static void next_name(sft__members *m, char *name, size_t len) {
     m->next_hash = hash_of(name, len);
 }
 
-/* Records "LENGTH KEY=VALUE\n": the last path, or the name of a sparse file. */
-static void pax_name(sft__members *m, char *text, size_t len) {
+/* Records "LENGTH KEY=VALUE\n": the last path, or the name of a sparse file. False: not all of them
+ * are such. */
+static bool pax_name(sft__members *m, char *text, size_t len) {
     static const char *const keys[] = {"path=", "GNU.sparse.name="};
     char *value = NULL;
     size_t value_len = 0;
+    size_t at = 0;
 
-    for (size_t at = 0; at < len;) {
+    while (at < len) {
         size_t n = 0;
         size_t i = at;
         for (; i < len && text[i] >= '0' && text[i] <= '9' && n < LONG_NAME; i++) {
@@ -198,6 +200,7 @@ static void pax_name(sft__members *m, char *text, size_t len) {
     if (value != NULL) {
         next_name(m, value, value_len);
     }
+    return at == len;
 }
 
 /* A header that is about the next one: its name. */
@@ -213,8 +216,8 @@ static sft_status take_next(sft__members *m, const sft__member *member, uint8_t 
     if (type == 'L') {
         const char *end = memchr(text, 0, n);
         next_name(m, text, end != NULL ? (size_t)(end - text) : n);
-    } else {
-        pax_name(m, text, n);
+    } else if (!pax_name(m, text, n)) {
+        m->whole = false;
     }
     return SFT_OK;
 }
