@@ -270,6 +270,8 @@ def long_field(number, data):
 
 def time_cases():
     case("members.zip", many_members(), U, "members")
+    case("metadata.safetensors", safetensors({str(i): "hello" for i in range(1500000)}), U, "strings")
+    case("metadata.onnx", onnx(onnx_node("Relu"), more=field(14, field(1, "k") + field(2, "hello")) * 900000), U, "strings")
     case("gzips.tar", many_gzips(), U)
     case("tensors.safetensors", many_tensors(), U)
     node = long_field(1, field(4, "Relu") + field(5, field(1, "a")) * 11500000)

@@ -30,6 +30,7 @@ typedef struct sft__content_state {
     bool odd;       /* something was found that is not harmless */
     unsigned found; /* times that something was */
     unsigned templates;
+    unsigned entries; /* of metadata that were looked at */
     size_t template_bytes;
     uint32_t format;   /* what the content was recognised as; SFT_IMPORT_UNKNOWN: nothing */
     sft_status status; /* of the world outside; the rules go on */

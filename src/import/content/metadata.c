@@ -6,7 +6,7 @@
  */
 #include "import/content/content.h"
 
-enum { KEY_MOST = 256, TEXT_MOST = 1 << 20 };
+enum { KEY_MOST = 256, TEXT_MOST = 1 << 20, ENTRIES = 1 << 17 };
 
 static char lower(char c) {
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
@@ -165,6 +165,15 @@ static sft_status as_json(sft__content *c, const sft__content_entry *e, sft_erro
 }
 
 sft_status sft__content_metadata(sft__content *c, const sft__content_entry *e, sft_error *err) {
+    if (c->state->entries == ENTRIES) {
+        c->state->entries++;
+        sft__content_find(c, SFT_SCAN_UNKNOWN, "strings", 0, e->key, e->key_len,
+                          "more entries of metadata than are looked at");
+    }
+    if (c->state->entries > ENTRIES) {
+        return SFT_OK;
+    }
+    c->state->entries++;
     if (holds(e->key, e->key_len, "template")) {
         (void)sft__content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
         return SFT_OK;
