@@ -161,6 +161,14 @@ static void learn(sft__object *object, const sft__response *r, uint64_t size) {
     object->known = true;
 }
 
+static bool tells(const char *etag, const char *modified) {
+    return etag[0] != '\0' || modified[0] != '\0';
+}
+
+static bool share(const char *a, const char *b) {
+    return a[0] != '\0' && b[0] != '\0';
+}
+
 sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_t size,
                             sft_error *err) {
     sft_status status = SFT_OK;
@@ -172,16 +180,23 @@ sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_
         status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
                                "the file changed at the server: it has %llu bytes, had %llu",
                                (unsigned long long)size, (unsigned long long)object->size);
-    } else if (object->etag[0] != '\0' && r->etag[0] != '\0' &&
-               strcmp(object->etag, r->etag) != 0) {
+    } else if (share(object->etag, r->etag) && strcmp(object->etag, r->etag) != 0) {
         status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
                                "the file changed at the server: its ETag is %.40s, was %.40s",
                                r->etag, object->etag);
-    } else if (object->etag[0] == '\0' && object->modified[0] != '\0' && r->modified[0] != '\0' &&
+    } else if (!share(object->etag, r->etag) && share(object->modified, r->modified) &&
                strcmp(object->modified, r->modified) != 0) {
         status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
                                "the file changed at the server: it is of %s, was of %s",
                                r->modified, object->modified);
+    } else if (!share(object->etag, r->etag) && !share(object->modified, r->modified) &&
+               (tells(object->etag, object->modified) || tells(r->etag, r->modified))) {
+        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                               "the file may have changed at the server: an answer %s",
+                               !tells(r->etag, r->modified) ? "does not tell its version any more"
+                               : !tells(object->etag, object->modified)
+                                   ? "tells a version, and the first one told none"
+                                   : "tells its version in another way than the first one");
     }
     sft__mutex_unlock(&object->mutex);
     return status;

@@ -15,6 +15,7 @@
     /big-header/FILE    bytes that announce a header of 2^63    /reset/FILE    cuts the connection at once
     /if-range/FILE      as ok, and refuses requests without If-Range after the first (for tests of pinning)
     /no-etag/FILE       neither ETag nor Last-Modified          /weak/FILE     a weak ETag
+    /version-lost/FILE  both in the first answer alone          /version-came/FILE  in all but the first
     /multi-HOW/FILE     one range as it should be; several: see Handler.several
     /uneven/FILE        long answers: the 1st at 4 MB a second, others at 40
     /cap/FILE           at most 96 KiB an answer                /explain-HOW/FILE  403 with a reason: xml, json, head, echo
@@ -194,7 +195,7 @@ class Handler(BaseHTTPRequestHandler):
             self.several(data, how.removeprefix("multi-"), fields)
             return
         want = None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
-        if how == "no-etag":
+        if how == "no-etag" or (how == "version-lost" and nth > 1) or (how == "version-came" and nth == 1):
             fields = {}
         elif how == "weak":
             fields["ETag"] = 'W/"weak"'

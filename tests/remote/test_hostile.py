@@ -58,6 +58,8 @@ TABLE = [
 LATER = [
     ("etag", "SFT_E_CHANGED", "its ETag is"),
     ("range-total", "SFT_E_CHANGED", "bytes, had"),
+    ("version-lost", "SFT_E_CHANGED", "does not tell its version any more"),
+    ("version-came", "SFT_E_CHANGED", "the first one told none"),
 ]
 
 
