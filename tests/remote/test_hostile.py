@@ -373,7 +373,7 @@ def pinned(t: harness.Tests) -> None:
     base = start(t)
     t.forget()
     t.probe("hash", base + "/ok/" + FILE)
-    log = t.logged()
+    log = [e for e in t.logged() if e["path"].startswith("/ok/")]  # a client that was killed may still be heard
     t.equal("first has no If-Range", log[0]["if_range"], "")
     t.check("later ones have", len(log) > 1 and all(e["if_range"] for e in log[1:]), log)
     t.forget()
