@@ -67,7 +67,7 @@ typedef struct sft_file {
 typedef enum sft_problem_kind {
     SFT_PROBLEM_ORPHAN_FILE = 1,   /* a weight file beside the index that the index does not name */
     SFT_PROBLEM_ORPHAN_TENSOR = 2, /* in a shard, but not in the index; left out of the catalog */
-    SFT_PROBLEM_MISSING_FILE = 3,  /* named by the index, not there */
+    SFT_PROBLEM_MISSING_FILE = 3,  /* named by the index, or counted by names, not there */
     SFT_PROBLEM_MISSING_TENSOR =
         4, /* named by the index, in no shard; or not whole in the files of many ranks */
     SFT_PROBLEM_OTHER_SHARD = 5, /* the index names one shard, the tensor lies in another */
@@ -106,7 +106,8 @@ typedef struct sft_open_options {
  * model.safetensors.index.json is taken; without it SFT_E_INDEX lists them.
  * Where an index and the files disagree the index decides what the catalog holds: files and tensors that
  * it does not name are left out (problems), those that it names and nobody has are SFT_E_SHARD_MISSING
- * and SFT_E_SHARD_DISAGREES. Without an index a name in two files is SFT_E_DUPLICATE.
+ * and SFT_E_SHARD_DISAGREES. Without an index a name in two files is SFT_E_DUPLICATE, and a file that the
+ * names of the others count (model-00002-of-00004) and that is not there is SFT_E_SHARD_MISSING.
  * path: UTF-8. options: NULL for defaults. out: owned; sft_catalog_close.
  * Cost: one read of each header; O(tensors) time, memory at most 5 times the headers + 16 MB. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open(sft_catalog **out, const char *path,

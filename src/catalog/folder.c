@@ -441,6 +441,7 @@ static sft_status open_unindexed(sft__model *model, listing *l, sft_error *err) 
         const char *path = model->prefix[0] != '\0' ? model->prefix : ".";
         SFT_TRY(sft__folder_list(path, look_again, NULL, err));
         SFT_TRY(sft_model_check(path, err));
+        SFT_TRY(sft__shards_count(model, err));
     }
     return sft__shards_merge(model, err);
 }

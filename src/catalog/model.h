@@ -40,6 +40,9 @@ typedef struct sft__model {
 sft_status sft__shards_load(sft__model *model, sft_error *err);
 /* Without an index: every tensor of every file; no name may come twice. */
 sft_status sft__shards_merge(sft__model *model, sft_error *err);
+/* Without an index: what the names of the files count is there (counted.c). A missing one is an error,
+ * or with SFT_OPEN_INCOMPLETE a problem. */
+sft_status sft__shards_count(sft__model *model, sft_error *err);
 /* With an index: the tensors that it names; disagreements become problems or errors. */
 sft_status sft__shards_reconcile(sft__model *model, sft_error *err);
 

@@ -245,7 +245,7 @@ static size_t problem_count(const verdict *v) {
 static const char *problem_kind(uint32_t kind) {
     static const char *const names[] = {"problem",      "orphan_file",    "orphan_tensor",
                                         "missing_file", "missing_tensor", "other_shard",
-                                        "total_size", "alias"};
+                                        "total_size",   "alias"};
     return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
 }
 
@@ -500,14 +500,49 @@ static bool parts_unknown(cli *c, const char *folder, const names *files) {
     return true;
 }
 
+/* Are there files right in the folder, and no index among them? */
+static bool lacks_index(const char *folder, const names *files) {
+    const size_t len = strlen(folder);
+    const size_t skip = len > 0 && folder[len - 1] == '/' ? len : len + 1;
+    bool any = false;
+
+    for (size_t i = 0; i < files->count; i++) {
+        const char *path = files->items[i];
+        if (strncmp(path, folder, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
+            strchr(path + skip, '/') != NULL) {
+            continue;
+        }
+        if (ends_with(path, ".index.json")) {
+            return false;
+        }
+        any = true;
+    }
+    return any;
+}
+
+/* Do the names of a folder's files count more than there are? Where an index is, it says that. */
+static void check_count(cli *c, const char *folder, const names *files, counts *n) {
+    sft_catalog *catalog = NULL;
+    sft_error err;
+
+    if (lacks_index(folder, files) &&
+        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
+        check_one(c, folder, n);
+    }
+    cli_close(c, catalog);
+}
+
 /* Can the parts be put together? In folders below the operand only ranks are parts. */
-static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
+static void check_parts(cli *c, const char *folder, bool operand, const names *files, counts *n) {
     const uint32_t kind = cli_ranks_kind(folder);
     sft_catalog *catalog = NULL;
     sft_error err;
 
-    if (kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_STEPS ||
-        (!operand && kind != SFT_CHECKPOINT_RANKS)) {
+    if (kind == SFT_CHECKPOINT_NONE) {
+        check_count(c, folder, files, n);
+        return;
+    }
+    if (kind == SFT_CHECKPOINT_STEPS || (!operand && kind != SFT_CHECKPOINT_RANKS)) {
         return;
     }
     if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
@@ -521,8 +556,8 @@ static void check_parts(cli *c, const char *folder, bool operand, counts *n) {
     cli_close(c, catalog);
 }
 
-/* Verdicts of files and of the whole, each right in its moment, must be of one moment to be believed
- * together. */
+/* Verdicts of files and of the whole, each right in its moment, must be of one moment to be
+ * believed together. */
 static uint64_t *stamps_of(const names *files) {
     uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
 
@@ -569,7 +604,7 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     const size_t parts =
         w.files.count == 0 || parts_unknown(c, folder, &w.files) ? 0 : w.folders.count;
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
-        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, n);
+        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, &w.files, n);
     }
     tell_changed(c, &w.files, stamps);
     free(stamps);
@@ -617,19 +652,21 @@ const cli_command cli_cmd_check = {
     .name = "check",
     .operands = "FILE...",
     .summary = "validate files, and say in plain words what is wrong",
-    .description = "Says of each file whether it is valid; if not, where and why, and what it "
-                   "probably is instead. In "
-                   "folders, and folders in them, every .safetensors file and every index is "
-                   "checked. Only headers are "
-                   "read, so the size of files does not matter. A checkpoint of many ranks that tells "
-                   "its layout, or whose --layout or --step is given, is also put together: what no "
-                   "file holds is an error.\n\n"
-                   "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
-                   "do not change it. -q "
-                   "says nothing of valid files.\n\n"
-                   "With --json, one object per file and line: file, valid, error (null, or "
-                   "status, offset, tensor, "
-                   "message, hint) and warnings (each kind, message, tensor, offset).",
+    .description =
+        "Says of each file whether it is valid; if not, where and why, and what it "
+        "probably is instead. In "
+        "folders, and folders in them, every .safetensors file and every index is "
+        "checked. Only headers are "
+        "read, so the size of files does not matter. A checkpoint of many ranks that tells "
+        "its layout, or whose --layout or --step is given, is also put together: what no "
+        "file holds is an error. So is a file that the names of the others count and that is "
+        "not there (model-00002-of-00004), where no index says what there is.\n\n"
+        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
+        "do not change it. -q "
+        "says nothing of valid files.\n\n"
+        "With --json, one object per file and line: file, valid, error (null, or "
+        "status, offset, tensor, "
+        "message, hint) and warnings (each kind, message, tensor, offset).",
     .examples = "safetensors check model.safetensors\n"
                 "safetensors check --strict ~/models\n"
                 "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",

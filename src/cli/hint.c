@@ -107,7 +107,7 @@ static const char *from_status(const sft_error *err, uint64_t size) {
                    ? "if the file is genuine, allow more with --max-header-bytes"
                    : NULL;
     case SFT_E_SHARD_MISSING:
-        return "a file that the index names is not there: complete the download";
+        return "a file of the model is not there: complete the download";
     case SFT_E_EXISTS:
         return "overwrite it with --force";
     case SFT_E_HTTP:

@@ -527,6 +527,20 @@ def resume(base):
             put(os.path.join(trainer, "checkpoint-%d" % step, "trainer_state.json"), {"global_step": step})
     r = run("resume-point", trainer)
     check("Trainer", r.stdout == "checkpoint-1000\n" and "checkpoint-1500" in r.stderr, r.stdout + r.stderr)
+    counted = os.path.join(base, "counted")
+    for step, files in ((1, (1, 2, 3)), (2, (1, 3))):
+        for i in files:
+            save(os.path.join(counted, "checkpoint-%d" % step, "model-%05d-of-00003.safetensors" % i), {"t%d" % i: truth["w"]})
+        put(os.path.join(counted, "checkpoint-%d" % step, "trainer_state.json"), {"global_step": step})
+    r = run("resume-point", counted)
+    check("names that count more files than there are", r.stdout == "checkpoint-1\n" and
+          "model-00002-of-00003.safetensors is not there" in r.stderr, r.stdout + r.stderr)
+    for command in ("ls", "check", "mem", "join", "convert", "split", "show"):
+        into = ("-o", os.path.join(base, "counted-" + command)) if command in ("join", "convert", "split") else ()
+        for step in (1, 2):
+            r = run(command, os.path.join(counted, "checkpoint-%d" % step), *into)
+            check("%s of them, step %d" % (command, step), r.returncode == step - 1 and
+                  ("model-00002-of-00003.safetensors is not there" in r.stdout + r.stderr) == (step == 2), r.stdout + r.stderr)
     parts = os.path.join(base, "parts")
     for name in ("mp_rank_00", "mp_rank_01", "Shard-2", "tp_1", "RANK_7"):
         save(os.path.join(parts, name, "model.safetensors"), truth)
