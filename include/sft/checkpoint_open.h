@@ -65,7 +65,8 @@ typedef struct sft_checkpoint_options {
         *layouts;     /* borrowed, learnt from, must outlive the checkpoint; NULL: looked for */
     const char *step; /* of several files of a rank, those whose names end in this ("3_2"); NULL:
                          the newest, which must be of one step on all ranks */
-    sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED */
+    sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED, and files that
+                                   PyTorch's .metadata names are not looked at by sft_resume_find */
     void *other_ctx;
     uint32_t flags; /* SFT_CHECKPOINT_PARTIAL */
     uint32_t reserved;

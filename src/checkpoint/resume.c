@@ -273,9 +273,12 @@ static sft_status check_state(const sft_resume *r, const char *path, sft_error *
     if (sft__space_read(r->c, path, &text, NULL) != SFT_OK) {
         return sft__fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
     }
-    const sft_status status =
+    sft_status status =
         sft__jtree_parse(&root, &r->c->arena, text.data, text.size, "trainer_state.json", why);
     sft__space_text_reset(&text);
+    if (status == SFT_OK && root->type != SFT__J_OBJECT) {
+        status = sft__fail(why, SFT_E_SCHEMA, "trainer_state.json: no JSON object");
+    }
     return status;
 }
 
@@ -296,19 +299,44 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
     return status;
 }
 
-/* A folder of one model, which the trainer finishes with trainer_state.json; or PyTorch's own form,
- * which it finishes with .metadata (a pickle: not read). */
-static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
-    const char *state, *metadata;
+/* PyTorch's own form, which it finishes with .metadata: every file that it names must be there and
+ * as long, and the boxes of every tensor must fill it. *is: there is such a description. What the
+ * reader does not know, and what nobody here reads, speaks for no gap. */
+static sft_status try_described(const sft_resume *r, const sft_resume_step *step, bool *is,
+                                sft_error *why) {
+    const char *metadata;
     sft_catalog *catalog;
-    SFT_TRY(sft__space_path(r->c, step->path, "trainer_state.json", &state, why));
     SFT_TRY(sft__space_path(r->c, step->path, ".metadata", &metadata, why));
-    if (is_filled(metadata)) {
+    *is = is_filled(metadata);
+    if (!*is || r->c->other == NULL) {
+        return SFT_OK;
+    }
+    const sft_status status = r->c->other(r->c->other_ctx, metadata, &r->c->open, &catalog, why);
+    if (status == SFT_OK) {
+        sft_catalog_close(catalog);
+    }
+    *is = status != SFT_E_FORMAT; /* another program's .metadata */
+    return status == SFT_E_UNSUPPORTED || status == SFT_E_LIMIT || !*is ? SFT_OK : status;
+}
+
+/* A folder of one model, which the trainer finishes with trainer_state.json; or PyTorch's own. */
+static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    const char *state;
+    sft_catalog *catalog;
+    bool described;
+    SFT_TRY(sft__space_path(r->c, step->path, "trainer_state.json", &state, why));
+    SFT_TRY(try_described(r, step, &described, why));
+    if (described) {
         return SFT_OK;
     }
     sft_status status = sft_catalog_open(&catalog, step->path, &r->c->open, why);
     if (status == SFT_E_FORMAT && r->c->other != NULL) { /* pytorch_model.bin */
-        status = r->c->other(r->c->other_ctx, step->path, &r->c->open, &catalog, why);
+        sft_error other;
+        memset(&other, 0, sizeof other);
+        status = r->c->other(r->c->other_ctx, step->path, &r->c->open, &catalog, &other);
+        if (status != SFT_OK && status != SFT_E_FORMAT && status != SFT_E_NOT_REGULAR) {
+            *why = other; /* else what the folder lacks says more */
+        }
     }
     SFT_TRY(status);
     sft_catalog_close(catalog);

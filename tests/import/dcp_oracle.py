@@ -131,6 +131,21 @@ def compare(tool, folder, count, seed, stats):
 # ---------------------------------------------------------------- lies
 
 
+def steps(tool, source):
+    """resume-point names no step whose files are missing or too short, whatever .metadata says."""
+    base = source.parent / "steps"
+    for n in range(1, 7):
+        shutil.copytree(source, base / ("step_%d" % n))
+    (base / "step_6" / "__0_0.distcp").unlink()
+    os.truncate(base / "step_5" / "__0_0.distcp", (source / "__0_0.distcp").stat().st_size - 1)
+    os.truncate(base / "step_4" / "__0_0.distcp", 0)
+    os.truncate(base / "step_3" / ".metadata", 300)
+    os.truncate(base / "step_2" / ".metadata", 0)
+    r = run(tool, "resume-point", base)
+    if r.stdout != "step_1\n" or r.stderr.count("is skipped") != 5 or r.stderr.count("__0_0.distcp") != 3:
+        FAULTS.append("steps: %s%s" % (r.stdout, r.stderr))
+
+
 def damaged(tool, folder, stats):
     source = folder / "good"
     import torch.distributed.checkpoint as dcp
@@ -173,6 +188,8 @@ def damaged(tool, folder, stats):
         folder.mkdir()
         stats["hostile"] += hostile_shards.cuts(tool, folder, files, which, FAULTS)
     good = pickle.loads((source / ".metadata").read_bytes())
+
+    steps(tool, source)
 
     def lie(name, word, change):
         fresh()
