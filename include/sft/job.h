@@ -47,7 +47,7 @@ typedef struct sft_job_file {
     uint32_t reserved;
 } sft_job_file;
 /* The metadata of the catalog's files, as far as they do not contradict one another, and without
- * recorded digests, which are of those files; then those given. */
+ * recorded digests, which are of those files; then those given, which replace entries of the same key. */
 #define SFT_JOB_FILE_METADATA 1u
 
 /* A plain file, written after all others, in the order given. */

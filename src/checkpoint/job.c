@@ -111,13 +111,22 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, const sf
     /* the tensors of one file, all of them */
     const bool same = sft_catalog_file_count(c) == 1 && f->count == sft_catalog_count(c);
     sft_status status = SFT_OK;
+    sft__strmap said; /* what is given replaces what the files say */
+    if (!sft__strmap_init(&said, given->metadata, sizeof *given->metadata, given->metadata_count + 1,
+                          job->allocator)) {
+        return sft__fail_nomem(err, given->metadata_count * sizeof(uint64_t));
+    }
+    for (size_t i = 0; i < given->metadata_count; i++) {
+        (void)sft__strmap_add(&said, i);
+    }
     for (size_t i = 0; i < sft_catalog_file_count(c) && status == SFT_OK; i++) {
         any = any || sft_catalog_file_at(c, i)->has_metadata != 0;
         for (size_t k = 0; k < sft_catalog_metadata_count(c, i) && status == SFT_OK; k++) {
             sft_metadata_entry e;
             (void)sft_catalog_metadata_at(c, i, k, &e.key, &e.key_len, &e.value, &e.value_len);
             if (!agreed(c, i, &e) || sft__job_is_digest(&e) || is_partial_tree(c, &e) ||
-                (!same && sft__is_crc_num(e.key, e.key_len))) {
+                (!same && sft__is_crc_num(e.key, e.key_len)) ||
+                sft__strmap_find(&said, e.key, e.key_len) != SFT__STRMAP_NONE) {
                 continue;
             }
             if (!sft__grow(job->allocator, &kept, &room, count + 1, sizeof *kept)) {
@@ -127,6 +136,7 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__job_file *f, const sf
             status = keep_entry(job, &e, &kept[count++], err);
         }
     }
+    sft__strmap_reset(&said);
     sft_metadata_entry *const all = sft__arena_alloc(
         &job->arena, (count + given->metadata_count + 1) * sizeof *all, sizeof(void *));
     if (status == SFT_OK && all == NULL) {

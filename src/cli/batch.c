@@ -61,8 +61,10 @@ void cli_batch_reset(cli_batch *b) {
     free(b->carried);
     for (size_t i = 0; b->aliases != NULL && i < b->count; i++) {
         free(b->aliases[i]);
+        free(b->records[i]);
     }
     free(b->aliases);
+    free(b->records);
     free(b->files);
     free(b->texts);
     free(b->owned_folder);
@@ -502,7 +504,9 @@ void cli_batch_run(cli_batch *b, const char *label) {
     if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {
         return;
     }
-    cli_batch_aliases(b);
+    if (!cli_batch_aliases(b)) {
+        return;
+    }
     if (b->carries) {
         cli_batch_metadata(b);
     }

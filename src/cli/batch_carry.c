@@ -49,92 +49,212 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
 
 /* ---------------------------------------------------------------- other names */
 
-/* Does the file get the tensor, whole or a part of it? */
-static bool takes_in(const sft_job_file *f, const sft_tensor *t) {
-    const sft_tensor *own = sft_catalog_find(f->catalog, t->name, t->name_len);
+/* What one file of the output says of other names. */
+typedef struct linking {
+    cli_batch *b;
+    size_t file;
+    bool *takes;             /* of b->named's tensors: those that the file gets, whole or cut */
+    bool *kept;              /* of b->named's other names: those that a file records */
+    sft_writer_name *names;  /* to be recorded in this one */
+    size_t count;
+} linking;
 
-    if (own == NULL || f->tensors == NULL) {
-        return own != NULL;
+static void mark_taken(linking *k) {
+    const sft_job_file *f = &k->b->files[k->file];
+    const size_t count = f->tensors != NULL ? f->tensor_count : sft_catalog_count(f->catalog);
+
+    memset(k->takes, 0, sft_catalog_count(k->b->named) * sizeof *k->takes);
+    for (size_t i = 0; i < count; i++) {
+        const sft_tensor *t = sft_catalog_at(f->catalog, f->tensors != NULL ? f->tensors[i] : i);
+        const sft_tensor *own = sft_catalog_find(k->b->named, t->name, t->name_len);
+        if (own != NULL) {
+            k->takes[sft_catalog_index_of(k->b->named, own)] = true;
+        }
     }
-    const size_t at = sft_catalog_index_of(f->catalog, own);
-    for (size_t i = 0; i < f->tensor_count; i++) {
-        if (f->tensors[i] == at) {
-            return true;
+}
+
+/* Is the name in metadata that the file takes over? Of several files sft.aliases is made anew. */
+static bool goes_on(const linking *k, const char *name, size_t len, const sft_tensor *of) {
+    const sft_catalog *c = k->b->files[k->file].catalog;
+    const size_t files = sft_catalog_file_count(c);
+    bool same;
+
+    if (files == 1 && sft_catalog_metadata_find(c, 0, "sft.aliases", 11, NULL) != NULL) {
+        return true;
+    }
+    for (size_t f = 0; f < files; f++) {
+        sft_metadata_entry e = {name, len, NULL, 0};
+        e.value = sft_catalog_metadata_find(c, f, name, len, &e.value_len);
+        if (e.value != NULL) {
+            (void)cli_lost_agree(c, &e, &same);
+            return same && e.value_len == of->name_len && memcmp(e.value, of->name, e.value_len) == 0;
         }
     }
     return false;
 }
 
-/* Is the name in a file's metadata already, by itself or in sft.aliases? */
-static bool is_recorded(const sft_catalog *catalog, const char *name, size_t len) {
-    for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
-        if (sft_catalog_metadata_find(catalog, f, name, len, NULL) != NULL ||
-            sft_catalog_metadata_find(catalog, f, "sft.aliases", 11, NULL) != NULL) {
-            return true;
-        }
-    }
-    return false;
+/* Can a record say where in the tensor, as it is written, the part lies? */
+static bool is_plain(const linking *k, const sft_tensor *of) {
+    return k->b->carries && of->piece_count == 1 && of->pieces[0].strides == NULL;
 }
 
-/* Does a file that is written take over the metadata that have the name? */
-static bool goes_on(const cli_batch *b, const char *name, size_t len) {
-    for (size_t k = 0; k < b->count; k++) {
-        if (is_recorded(b->files[k].catalog, name, len)) {
-            return true;
+/* What the file's metadata will be without these names. */
+static sft_status put_others(const linking *k, sft_writer *w, sft_error *err) {
+    const sft_job_file *file = &k->b->files[k->file];
+    const sft_catalog *c = file->catalog;
+    sft_status status = SFT_OK;
+    bool same;
+
+    for (size_t f = 0; f < sft_catalog_file_count(c); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(c, f) && status == SFT_OK; i++) {
+            sft_metadata_entry e;
+            (void)sft_catalog_metadata_at(c, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            (void)cli_lost_agree(c, &e, &same);
+            if (same && cli_lost_is_first(c, f, &e) &&
+                !(e.key_len == 11 && memcmp(e.key, "sft.aliases", 11) == 0)) {
+                status = sft_writer_metadata(w, e.key, e.key_len, e.value, e.value_len, err);
+            }
         }
     }
-    return false;
+    return status;
 }
 
-static void add_alias(cli_batch *b, size_t file, const sft_metadata_entry *e) {
-    sft_job_file *f = &b->files[file];
-    sft_metadata_entry *more = cli_alloc(f->metadata_count + 1, sizeof *more);
+/* Does a plain entry say it? Not where the key is another text's, or one that readers take for something
+ * else. */
+static bool is_free(const linking *k, const sft_writer_name *n) {
+    const sft_catalog *c = k->b->files[k->file].catalog;
+    bool same = false;
 
+    for (size_t f = 0; f < sft_catalog_file_count(c) && !same; f++) {
+        sft_metadata_entry e = {n->name, n->name_len, NULL, 0};
+        e.value = sft_catalog_metadata_find(c, f, n->name, n->name_len, &e.value_len);
+        if (e.value != NULL) {
+            (void)cli_lost_agree(c, &e, &same);
+            break;
+        }
+    }
+    return !same && n->shows == NULL && n->name_len != 0 &&
+           !(n->name_len == 6 && memcmp(n->name, "format", 6) == 0) &&
+           !(n->name_len >= 4 && memcmp(n->name, "sft.", 4) == 0);
+}
+
+/* As a writer would record them: entries "name": "tensor", the rest in sft.aliases. */
+static sft_status record(linking *k, sft_writer *w, sft_error *err) {
+    cli_batch *b = k->b;
+    sft_job_file *f = &b->files[k->file];
+    size_t len = 0;
+
+    sft_status status = put_others(k, w, err);
+    status = status == SFT_OK ? sft_writer_names(w, k->names, k->count, err) : status;
+    if (status != SFT_OK) {
+        return status;
+    }
+    sft_metadata_entry *room = cli_alloc(f->metadata_count + k->count + 1, sizeof *room);
     for (size_t i = 0; i < f->metadata_count; i++) {
-        more[i] = f->metadata[i];
+        room[i] = f->metadata[i];
     }
-    more[f->metadata_count++] = *e;
-    f->metadata = more;
-    free(b->aliases[file]);
-    b->aliases[file] = more;
+    for (size_t i = 0; i < k->count; i++) {
+        const sft_writer_name *n = &k->names[i];
+        if (is_free(k, n)) {
+            room[f->metadata_count++] =
+                (sft_metadata_entry){n->name, n->name_len, n->of, n->of_len};
+        }
+    }
+    const char *value = sft_writer_metadata_find(w, "sft.aliases", 11, &len);
+    if (value != NULL) {
+        b->records[k->file] = cli_alloc(len + 1, 1);
+        memcpy(b->records[k->file], value, len);
+        room[f->metadata_count++] =
+            (sft_metadata_entry){"sft.aliases", 11, b->records[k->file], len};
+    }
+    f->metadata = room;
+    b->aliases[k->file] = room;
+    return SFT_OK;
 }
 
-/* Of files of other formats, whose other names stand in no metadata. */
-void cli_batch_aliases(cli_batch *b) {
-    const size_t count = b->named != NULL ? sft_catalog_alias_count(b->named) : 0;
-    size_t parts = 0;
+static sft_status link_file(linking *k, sft_error *err) {
+    const cli_batch *b = k->b;
+    const size_t count = sft_catalog_alias_count(b->named);
+    sft_write_options o;
+    sft_writer *w;
 
-    b->aliases = cli_alloc(b->count + 1, sizeof *b->aliases);
+    k->count = 0;
+    mark_taken(k);
     for (size_t i = 0; i < count; i++) {
         size_t len;
         size_t of;
         const char *name = sft_catalog_alias_at(b->named, i, &len, &of);
         const sft_tensor *t = sft_catalog_at(b->named, of);
-        const sft_metadata_entry e = {name, len, t->name, t->name_len};
-        if (is_recorded(b->named, name, len)) {
-            b->alias_count += goes_on(b, name, len);
-            continue;
+        const sft_tensor *shows = sft_catalog_find(b->named, name, len);
+        const bool whole = cli_shows_all(t, shows);
+        if (goes_on(k, name, len, t)) {
+            k->kept[i] = true;
+        } else if (k->takes[of] && (whole || is_plain(k, t))) {
+            k->names[k->count++] = (sft_writer_name){name, len, t->name, t->name_len, t->dtype,
+                                                     t,    whole ? NULL : shows};
+            k->kept[i] = true;
         }
-        const bool whole = cli_shows_all(t, sft_catalog_find(b->named, name, len));
-        if (!whole) {
-            parts++;
-            cli_lost_note(b->c, name, len, "another name of a part of a tensor: convert keeps it");
-        }
-        bool taken = false;
-        for (size_t k = 0; whole && k < b->count; k++) {
-            if (takes_in(&b->files[k], t)) {
-                add_alias(b, k, &e);
-                taken = true;
-            }
-        }
-        b->alias_count += taken;
     }
-    if (parts > 0) {
+    if (k->count == 0) {
+        return SFT_OK;
+    }
+    SFT_INIT(&o);
+    sft_status status = sft_writer_create_stream(&w, 2, &o, err);
+    if (status == SFT_OK) {
+        status = record(k, w, err);
+        sft_writer_free(w);
+    }
+    return status;
+}
+
+/* Names that no file records. */
+static void tell_left(cli_batch *b, const bool *kept, size_t count) {
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        size_t of;
+        const char *name = sft_catalog_alias_at(b->named, i, &len, &of);
+        b->alias_count += kept[i];
+        if (!kept[i]) {
+            cli_lost_note(b->c, name, len, "another name of a part of a tensor: convert keeps it");
+            left++;
+        }
+    }
+    if (left > 0) {
         char number[32];
         cli_warn(b->c, b->source,
                  "%s other name%s of parts of tensors %s left out: convert keeps them",
-                 cli_grouped(number, parts), parts == 1 ? "" : "s", parts == 1 ? "is" : "are");
+                 cli_grouped(number, left), left == 1 ? "" : "s", left == 1 ? "is" : "are");
     }
+}
+
+bool cli_batch_aliases(cli_batch *b) {
+    const size_t count = b->named != NULL ? sft_catalog_alias_count(b->named) : 0;
+    sft_status status = SFT_OK;
+    sft_error err;
+
+    b->aliases = cli_alloc(b->count + 1, sizeof *b->aliases);
+    b->records = cli_alloc(b->count + 1, sizeof *b->records);
+    if (count == 0) {
+        return true;
+    }
+    linking k = {.b = b,
+                 .takes = cli_alloc(sft_catalog_count(b->named) + 1, sizeof *k.takes),
+                 .kept = cli_alloc(count, sizeof *k.kept),
+                 .names = cli_alloc(count, sizeof *k.names)};
+    for (; k.file < b->count && status == SFT_OK; k.file++) {
+        status = link_file(&k, &err);
+    }
+    if (status == SFT_OK) {
+        tell_left(b, k.kept, count);
+    } else {
+        cli_fail_plainly(b->c, b->source, &err);
+    }
+    free(k.takes);
+    free(k.kept);
+    free(k.names);
+    return status == SFT_OK;
 }
 
 /* Files of ranks record digests, of parts of tensors. */

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import numpy
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -84,6 +85,47 @@ def twice(tmp):
             assert f.metadata()["t"] == "a", f.metadata()
 
 
+def others(path):
+    r = json.loads(run("ls", "--json", "--aliases", path).stdout)
+    return {a["name"]: a["of"] for a in r["aliases"]}
+
+
+def value(tmp, path, name):
+    run("get", path, name, "-o", os.path.join(tmp, "v.npy"), "-f")
+    return torch.from_numpy(numpy.load(os.path.join(tmp, "v.npy")))
+
+
+def jobs(tmp):
+    """split and join of models whose files record other names differently, and of PyTorch's: all names go on."""
+    y = X + 10
+    z = torch.arange(10.0)
+    wanted = {"a": X, "va": X[:1], "b": y, "vb": y[:1], "tb": y, "z1": z[:7], "z2": z[3:]}
+    pt = os.path.join(tmp, "jobs.pt")
+    torch.save(wanted, pt)
+    names = {"va": "a", "vb": "b", "tb": "b", "z1": "sft.storage.0", "z2": "sft.storage.0"}
+
+    def holds(path, r):
+        said = json.loads(r.stdout)
+        assert (said["aliases"], said["left_out"], said["left_out_parts"]) == (5, 0, []), said
+        assert others(path) == names, (path, others(path))
+        for name, t in wanted.items():
+            assert torch.equal(value(tmp, path, name), t), (path, name)
+            CHECKS["names"] += 1
+
+    shards = os.path.join(tmp, "jobs.d")
+    os.makedirs(shards)
+    model = os.path.join(shards, "model.safetensors")
+    holds(shards, run("convert", pt, "-o", model, "--dedup", "alias", "--max-shard-size", 40, "--json"))
+    for i, source in enumerate((pt, shards)):
+        dedup = ["--dedup", "alias"] if i == 0 else []
+        for j, (command, out) in enumerate((("split", f"split{i}"), ("join", f"join{i}.safetensors"))):
+            path = os.path.join(tmp, out)
+            cut = ["--max-shard-size", 40] if j == 0 else []
+            holds(path, run(command, source, "-o", path, "--json", *dedup, *cut))
+        path = os.path.join(tmp, f"again{i}.safetensors")
+        holds(path, run("join", os.path.join(tmp, f"split{i}"), "-o", path, "--json"))
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -92,6 +134,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         one_file(tmp)
         twice(tmp)
+        jobs(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 
