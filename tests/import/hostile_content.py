@@ -434,6 +434,11 @@ def graph_cases():
         case("model.onnx", onnx(onnx_node("Add"), tensors=[outside]), D, "onnx-external")
     program = field(1, field(1, 0) + field(2, 0) + field(4, field(3, "matmul")) + field(4, field(3, "py_func")))
     case("model.pdmodel", program, D, "paddle-operator")
+    for name, verdict in (("1.relu", H), ("0.parameter", H), ("2.yield", H), ("1.load_combine", D), ("1.save_", D), ("1.py_func", D),
+                          ("1.read_file", D), ("3.evil", U), ("custom_op.evil", U), ("1.r\\u0065lu", U)):
+        ops = '{"#":"block_0","args":[],"ops":[{"#":"%s","A":[{"AT":{"#":"0.a_str","D":"x"},"N":"name"}],"I":[],"O":[]}]}' % name
+        case("model.json", ('{"base_code":{"magic":"pir","version":4},"program":{"regions":[{"#":"region_0","blocks":[%s]}]}}' % ops).encode(),
+             verdict, None if verdict == H else "paddle-operator")
 
 
 # ---------------------------------------------------------------- texts and images

@@ -121,6 +121,10 @@ void sft__content_bytecode(const sft__content *c);
 bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
                            size_t at, const char *text, size_t len);
 
+/* What a "#" of a program of Paddle 3 (.json) names: "1.relu", an operator of Paddle's own; "3.x" one
+ * of another library; "0.t_f32", a type; "block_0". graph.c */
+uint32_t sft__content_pir(const char *type, size_t len);
+
 /* A text with a key out of metadata. metadata.c */
 typedef struct sft__content_entry {
     const char *key;

@@ -468,10 +468,33 @@ bool sft__graph_is_frozen(sft__graph *g) {
 
 /* ---------------------------------------------------------------- Paddle */
 
+static const char *const paddle_acts[] = {"py_func",      "py_layer",     "pylayer",
+                                          "run_program",  "load",         "save",
+                                          "load_combine", "save_combine", "read_file",
+                                          NULL};
+
+uint32_t sft__content_pir(const char *type, size_t len) {
+    const char *dot = memchr(type, '.', len);
+    char name[SFT__GRAPH_TEXT];
+
+    if (dot == NULL) { /* a block, a region */
+        return SFT_SCAN_HARMLESS;
+    }
+    size_t n = len - (size_t)(dot - type) - 1;
+    if (n >= sizeof name) {
+        return SFT_SCAN_UNKNOWN;
+    }
+    memcpy(name, dot + 1, n);
+    n -= n != 0 && name[n - 1] == '_'; /* in place */
+    name[n] = '\0';
+    const bool own = dot - type == 1 && type[0] >= '0' && type[0] <= '2';
+    return in_list(name, paddle_acts) ? SFT_SCAN_DANGEROUS
+           : own                      ? SFT_SCAN_HARMLESS
+                                      : SFT_SCAN_UNKNOWN;
+}
+
 /* OpDesc: type (3). */
 static sft_status take_op(sft__graph *g, const sft__wire_field *field, sft_error *err) {
-    static const char *const running[] = {"py_func", "py_layer",     "run_program",  "load",
-                                          "save",    "load_combine", "save_combine", NULL};
     char type[SFT__GRAPH_TEXT];
     sft__wire m = sft__wire_inside(field);
     sft__wire_field f;
@@ -485,7 +508,7 @@ static sft_status take_op(sft__graph *g, const sft__wire_field *field, sft_error
         if (f.number == 3) {
             g->nodes++;
             SFT_TRY(sft__graph_text(g, &f, type, err));
-            if (in_list(type, running)) {
+            if (in_list(type, paddle_acts)) {
                 sft__graph_find(g, SFT_SCAN_DANGEROUS, "paddle-operator", f.at, type,
                                 "an operator that runs Python, or reads or writes files");
             }

@@ -495,6 +495,13 @@ static void on_text(walking *w, const sft__json_str *s) {
                  "an expression that is evaluated, of more than sizes");
         }
     }
+    if (l->object && is(&l->key, "#")) {
+        const uint32_t verdict = s->escaped ? SFT_SCAN_UNKNOWN : sft__content_pir(s->raw, s->len);
+        if (verdict != SFT_SCAN_HARMLESS) {
+            find(w, verdict, "paddle-operator", s,
+                 "an operator that runs Python, reads or writes files, or is none of Paddle's own");
+        }
+    }
     if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
         l->jinja = true;
     } else if (l->object && is(&l->key, "template")) {
