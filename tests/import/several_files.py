@@ -16,7 +16,7 @@ import tempfile
 import numpy
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 CHECKS = collections.Counter()
 TOOL = None
@@ -126,6 +126,24 @@ def jobs(tmp):
         holds(path, run("join", os.path.join(tmp, f"split{i}"), "-o", path, "--json"))
 
 
+def other_formats(tmp):
+    """What only the second file's metadata say is named where the first file's go on."""
+    folder = os.path.join(tmp, "said")
+    os.makedirs(folder)
+    files = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    for i, file in enumerate(files):
+        save_file({"ab"[i]: X}, os.path.join(folder, file),
+                  {"format": "pt", "k": str(i), f"only{i}": "x", "same": "y", "general.architecture": "llama"})
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": {"a": files[0], "b": files[1]}}, f)
+    for ending in "gguf", "npz", "pt", "ckpt":
+        said = json.loads(run("convert", folder, "-o", os.path.join(tmp, "said." + ending), "--json").stdout)
+        parts = json.dumps(said["left_out_parts"])
+        assert "only1" in parts and '"k"' in parts, (ending, parts)
+        assert ("only0" in parts) == ("same" in parts) == (ending != "gguf"), (ending, parts)
+        CHECKS["formats"] += 1
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -135,6 +153,7 @@ def main():
         one_file(tmp)
         twice(tmp)
         jobs(tmp)
+        other_formats(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

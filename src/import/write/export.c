@@ -229,33 +229,78 @@ static bool is_format_own(const sft__export *job, const sft__writer_row *row,
            sft__convert_is_record(job->catalog, e);
 }
 
-/* Metadata without room, and recorded digests, which are of the input's file. */
-static void tell_metadata(sft__export *job, const sft__writer_row *row) {
-    char text[TOLD_MAX] = "no room for it in this format: ";
-    size_t len = strlen(text);
-    size_t told = 0;
-
-    for (size_t i = 0; i < sft_catalog_metadata_count(job->catalog, 0); i++) {
-        sft_metadata_entry e;
-        char key[64];
-        (void)sft_catalog_metadata_at(job->catalog, 0, i, &e.key, &e.key_len, &e.value,
-                                      &e.value_len);
-        if (sft_digest_is_key(e.key, e.key_len)) {
-            sft__convert_lost(&job->c, e.key[4] == 'c' ? "sft.crc32c" : "sft.sha256", 0,
-                              "recorded digests are of the file that they are in");
-        } else if (!row->metadata && !is_format_own(job, row, &e)) {
-            (void)sft_escape(key, sizeof key, e.key, e.key_len);
-            if (len + strlen(key) + 8 < sizeof text) {
-                len += (size_t)snprintf(text + len, sizeof text - len, "%s%s",
-                                        told != 0 ? ", " : "", key);
-            } else if (text[len - 1] != '.') {
-                len += (size_t)snprintf(text + len, sizeof text - len, " ...");
-            }
-            told++;
+/* Does an earlier file have the key? *same: with this value. */
+static bool is_earlier(const sft_catalog *catalog, size_t file, const sft_metadata_entry *e,
+                       bool *same) {
+    for (size_t f = 0; f < file; f++) {
+        size_t len;
+        const char *value = sft_catalog_metadata_find(catalog, f, e->key, e->key_len, &len);
+        if (value != NULL) {
+            *same = len == e->value_len && memcmp(value, e->value, len) == 0;
+            return true;
         }
     }
-    if (told != 0) {
-        sft__convert_lost(&job->c, "metadata", 0, text);
+    return false;
+}
+
+/* Keys that the format has no room for. */
+typedef struct keys {
+    char text[TOLD_MAX];
+    size_t len;
+    size_t told;
+} keys;
+
+static void add_key(keys *k, const sft_metadata_entry *e) {
+    char key[64];
+
+    (void)sft_escape(key, sizeof key, e->key, e->key_len);
+    if (k->len + strlen(key) + 8 < sizeof k->text) {
+        k->len += (size_t)snprintf(k->text + k->len, sizeof k->text - k->len, "%s%s",
+                                   k->told != 0 ? ", " : "", key);
+    } else if (k->text[k->len - 1] != '.') {
+        k->len += (size_t)snprintf(k->text + k->len, sizeof k->text - k->len, " ...");
+    }
+    k->told++;
+}
+
+static void tell_entry(sft__export *job, const sft__writer_row *row, size_t file,
+                       const sft_metadata_entry *e, keys *k) {
+    bool same = false;
+    const bool earlier = is_earlier(job->catalog, file, e, &same);
+    char subject[128];
+
+    if (sft_digest_is_key(e->key, e->key_len)) {
+        if (!earlier) {
+            sft__convert_lost(&job->c, e->key[4] == 'c' ? "sft.crc32c" : "sft.sha256", 0,
+                              "recorded digests are of the file that they are in");
+        }
+    } else if (same || is_format_own(job, row, e)) {
+        return;
+    } else if (!row->metadata && !earlier) {
+        add_key(k, e);
+    } else if (file > 0) {
+        (void)sft_escape(subject, sizeof subject, e->key, e->key_len);
+        sft__convert_lost(&job->c, subject, 0,
+                          earlier ? "another value than in an earlier file"
+                                  : "of the metadata of several files the first file's go on");
+    }
+}
+
+/* Metadata without room, or of later files, and recorded digests, which are of the input's file. */
+static void tell_metadata(sft__export *job, const sft__writer_row *row) {
+    keys k = {"no room for it in this format: ", 0, 0};
+
+    k.len = strlen(k.text);
+    for (size_t f = 0; f < sft_catalog_file_count(job->catalog); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(job->catalog, f); i++) {
+            sft_metadata_entry e;
+            (void)sft_catalog_metadata_at(job->catalog, f, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
+            tell_entry(job, row, f, &e, &k);
+        }
+    }
+    if (k.told != 0) {
+        sft__convert_lost(&job->c, "metadata", 0, k.text);
     }
 }
 
