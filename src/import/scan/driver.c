@@ -17,7 +17,7 @@ enum {
     UNPACK_FLOOR = 160 << 20,
     RUNS_MOST = 256 << 20,
     MARKS_MOST = 128 << 20,
-    HEADS_MOST = 1 << 16,
+    HEADS_MOST = 1 << 20,
     LOOK_FLOOR = 384 << 20,
     LOOK_MOST = 1536 << 20,
     MEMBERS_FLOOR = 65536,
