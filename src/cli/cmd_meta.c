@@ -195,6 +195,53 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
     return *text != NULL;
 }
 
+/* What describes the bytes of one file is wrong in another: digests, and the box that a rank has.
+ */
+static bool is_of_bytes(const sft_metadata_entry *e) {
+    static const char *const keys[] = {"sft.crc32c", "sft.sha256", "crc_num", "DCP_SHARDING_INFO"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (e->key_len == strlen(keys[i]) && memcmp(e->key, keys[i], e->key_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the file say just this already? */
+static bool is_own(const sft_catalog *file, const sft_metadata_entry *e) {
+    size_t len = 0;
+    const char *value =
+        file == NULL ? NULL : sft_catalog_metadata_find(file, 0, e->key, e->key_len, &len);
+
+    return value != NULL && len == e->value_len && memcmp(value, e->value, len) == 0;
+}
+
+static void add_imported(cli *c, changes *ch) {
+    const char *operand = c->operands[0];
+    sft_catalog *file = NULL;
+    sft_open_options o;
+    sft_limits limits;
+
+    SFT_INIT(&o);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    o.limits = &limits;
+    if (sft_catalog_open(&file, operand, &o, NULL) != SFT_OK) {
+        file = NULL; /* the edit says why */
+    }
+    for (size_t i = 0; i < ch->imported.count; i++) {
+        const sft_metadata_entry *e = &ch->imported.entries[i];
+        if (is_of_bytes(e) && e->value != NULL && !is_own(file, e)) {
+            cli_warn(c, operand, "%.*s describes the bytes of another file: not imported",
+                     (int)e->key_len, e->key);
+        } else {
+            add_change(ch, e);
+        }
+    }
+    sft_catalog_close(file);
+}
+
 static bool import_file(cli *c, const char *path, changes *ch) {
     const char *fault;
     size_t len = 0;
@@ -209,9 +256,7 @@ static bool import_file(cli *c, const char *path, changes *ch) {
         cli_fail_plainly(c, path, &err);
         return false;
     }
-    for (size_t i = 0; i < ch->imported.count; i++) {
-        add_change(ch, &ch->imported.entries[i]);
-    }
+    add_imported(c, ch);
     return true;
 }
 
@@ -366,7 +411,10 @@ const cli_command cli_cmd_meta = {
         "into the "
         "header's spare room, only the header is written; otherwise a new file takes the place of "
         "the old "
-        "one. Tensor data stays as it is, byte for byte. -v says which way was taken.\n\n"
+        "one. Tensor data stays as it is, byte for byte. -v says which way was taken. --import "
+        "leaves "
+        "out, and names, what describes the bytes of another file: digests, and PyTorch's "
+        "boxes.\n\n"
         "With --json, one object per file and line: schema (1), file, metadata.",
     .examples =
         "safetensors meta model.safetensors\n"
