@@ -9,6 +9,7 @@ import argparse
 import collections
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -144,6 +145,28 @@ def other_formats(tmp):
         CHECKS["formats"] += 1
 
 
+def gguf_strings(tmp):
+    """Strings of GGUF that are not UTF-8 are named."""
+    def text(b):
+        return struct.pack("<Q", len(b)) + b
+
+    for i, (tokens, count) in enumerate((((b"\xe4", b"\xe5", b"ok"), 2), ((b"\xc3\xa4", b"ok"), 0))):
+        data = b"GGUF" + struct.pack("<IQQ", 3, 1, 2)
+        data += text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+        data += text(b"tok") + struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(text, tokens))
+        data += text(b"w") + struct.pack("<IQIQ", 1, 8, 0, 0)
+        data += bytes(-len(data) % 32) + bytes(32)
+        path = os.path.join(tmp, f"s{i}.gguf")
+        with open(path, "wb") as f:
+            f.write(data)
+        for ending in "safetensors", "gguf":
+            said = json.loads(run("convert", path, "-o", os.path.join(tmp, f"o{i}.{ending}"), "--json").stdout)
+            parts = [p for p in said["left_out_parts"] if p["subject"] == "tok"]
+            assert len(parts) == (count > 0) and said["left_out"] == 0, said
+            assert count == 0 or parts[0]["message"].startswith("2 of its strings are not UTF-8"), said
+            CHECKS["strings"] += 1
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -154,6 +177,7 @@ def main():
         twice(tmp)
         jobs(tmp)
         other_formats(tmp)
+        gguf_strings(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

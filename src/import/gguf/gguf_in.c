@@ -269,6 +269,7 @@ static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(g, listed ? most / 6 : most / 2, &text, &len, err));
+    g->replaced += sft__utf8_valid(text, len) != len;
     if (listed) {
         add_json_string(&g->text, text, len);
         return SFT_OK;
@@ -389,6 +390,7 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     SFT_TRY(sft__gguf_u32(g, &type, err));
     const uint64_t at = g->at;
     g->text.len = 0;
+    g->replaced = 0;
     if (type >= SFT__GGUF_VALUES) {
         return sft__fail_at(err, SFT_E_SCHEMA, at - 4, "gguf-value: there is no type %u",
                             (unsigned)type);
@@ -409,6 +411,11 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     }
     if (is_key(key, "split.count") && type != SFT__GGUF_STRING && type != SFT__GGUF_ARRAY) {
         g->split_count = small_number(&g->text);
+    }
+    if (g->replaced != 0) {
+        sft__import_left(g->job, key->name, key->len, 0,
+                         "%llu of its strings %s not UTF-8: bytes that are not are U+FFFD",
+                         (unsigned long long)g->replaced, g->replaced == 1 ? "is" : "are");
     }
     note_type(g, key->name, key->len, type, element);
     SFT_TRY(sft__gguf_check_note(g, &g->types, err));

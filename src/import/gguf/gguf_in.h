@@ -15,6 +15,7 @@ typedef struct sft__gguf_in {
     uint64_t most;      /* bytes of the description */
     uint64_t alignment; /* general.alignment, or 32 */
     uint32_t version;
+    uint64_t replaced; /* strings of the entry that are no UTF-8 */
     uint32_t split_no;    /* split.no, from 0 */
     uint32_t split_count; /* split.count; 0: not split */
     bool big;
