@@ -12,6 +12,7 @@ typedef struct parting {
     sft_layout_find find;
     void *ctx;
     sft_error *err;
+    bool any; /* tensors were taken: only then there is a file for metadata */
 } parting;
 
 /* An error of the layout's arithmetic, with the tensor it is about. */
@@ -64,6 +65,7 @@ static sft_status take_tensor(parting *p, const sft_tensor *t) {
     size_t dims = t->rank;
     const sft_layout *layout = NULL;
     SFT_TRY(p->find(p->ctx, t, p->rank, &layout, shape, &dims, p->err));
+    p->any = p->any || layout == NULL || sft_layout_holds(layout, p->rank);
     if (layout == NULL) {
         SFT_TRY(sft__assembly_whole(&p->assembly, 0, t));
         return sft__assembly_add(&p->assembly, 0, t, t->shape, t->rank);
@@ -107,13 +109,11 @@ static void look_ahead(const parting *p, size_t i) {
 
 static sft_status take_all(parting *p) {
     const size_t count = sft_catalog_count(p->whole);
-    bool any = false;
     for (size_t i = 0; i < count; i++) {
         look_ahead(p, i);
         SFT_TRY(take_tensor(p, sft_catalog_at(p->whole, i)));
-        any = true;
     }
-    return any ? take_metadata(p) : SFT_OK;
+    return p->any ? take_metadata(p) : SFT_OK;
 }
 
 sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole, uint64_t rank,
