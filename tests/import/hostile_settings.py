@@ -50,6 +50,27 @@ EVALUATED = [  # Ultralytics, YOLOv5
     ("metadata.json", js({"names": CALL}), D),
     ("metadata.json", js({"names": ["John (jr)", "x"], "head": "The text (a part)", "backbone": "resnet50"}), H),
 ]
+PYTHON = [  # what each key makes of it: (key, values)
+    ("names", ["f'{hub.get(1,2)}'", "F'''{hub.get(1)}\'\'\'", "sys.modules['os']", "Rb'x'if hub.get(1)else 0", "1if hub.get(1)else 2",
+               "1.if hub.get(1)else 2", "0x1for x in f(y)", "hub.get(1)if(1)else(2)", "not(f(x))", "hub.get (1)",
+               "check_requirements ('evil')", "#x\rhub.get(1)", "#x\nhub.get(1)", "{0: f(1)}", "{0: 'a', 1: [x for x in g('b')]}", "(f)(x)", "[f][0](x)"], U),
+    ("names", ["(__import__)('os')", "[__import__][0]('os')", "(a:=__import__)('os')", "map(eval, ['1'])"], D),
+    ("imgsz", ["[640, f(1)]"], U), ("imgsz", ["torch.hub.load('evil/x','y')", "pd.read_pickle('x')"], D), ("kpt_shape", ["check_requirements('evil')"], U),
+    ("args", ["f(1)"], U), ("args", ["{'a': torch.load('x')}"], D), ("kpt_names", ["f(x)"], U),
+    ("activation", ["nn.Module.__getattribute__"], D), ("activation", ["f'{f(1)}'", "nn.SiLU()if f(1)else 0", "evil.act"], U), ("activation", ["(__import__)('os')", "exec"], D),
+    ("formula", ["max(['id'],key=os.system)"], U),
+    ("names", ["{0: 'person', 1: 'car (small)'}", "['a', 'b']", "person", "data/coco.names", "John (jr) x", "dict(a=1)", ["car (small)", "f (x)"]], H),
+    ("imgsz", ["[640, 640]", "(640, 640)", "640"], H), ("kpt_shape", ["[17, 3]", "(17,3)"], H),
+    ("args", ["{'batch': 1, 'half': False}", "--lr 0.1", "Namespace(lr=0.1, model='x', betas=(0.9, 0.99))", ["--a", "f"], "dict(a=[1,2])"], H),
+    ("activation", ["relu", "gelu_new", "nn.SiLU()", "torch.nn.LeakyReLU(0.1)", "torch.nn.SiLU", "F.relu", "torch.nn.functional.gelu", "jax.nn.gelu", "torch.tanh"], H),
+    ("backbone", ["facebook/dinov2-base", "resnet50.a1_in1k", ["resnet50", "layer1"]], H), ("head", ["The text (a part)", ["mlp", "linear"], "cls.pooler"], H),
+]
+LAYERS = [
+    ("m.yaml", "nc: 80\nbackbone:\n - [-1, 1, %s]\n" % layer, U)
+    for layer in ('attempt_load, ["x"]', "attempt_download, []", 'Conv, ["http://e/x"]', 'Conv, ["x.pt"]', "exit, []", "DetectMultiBackend, []",
+                  "Conv, [\"f'{f(1)}'\"]", "check_requirements, [a]", "nn.evil.x, [1]")
+] + [("m.yaml", "backbone:\n - [-1, 1, TorchVision, [768, convnext_tiny, DEFAULT, True, 2]]\n - [-1, 1, torchvision.ops.SqueezeExcitation, [64]]\n - [-1, 3, C3, [nc*3, False]]\n"
+      "head:\n - [[16, 19, 22], 1, Pose, [nc, kpt_shape]]\n", H)]
 LOADED = [
     *both("a", [("custom_ops_library", "evil.so", D), ("backend_path", "./evil.so", D), ("trt_extra_plugin_lib_paths", "a.so;b.so", D),
                 ("_base_", "./evil.py", D), ("_base_", "http://e/x.py", D), ("_BASE_", "Base-RCNN.yaml", H), ("tool-parser-plugin", "/tmp/evil.py", D),
@@ -156,7 +177,11 @@ HIDDEN = [
 
 
 def cases():
-    for name, text, verdict in [*EVALUATED, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *HIDDEN]:
+    for key, values, verdict in PYTHON:
+        for value in values:
+            yield "p.json", js({"stride": 32, key: value}), verdict
+            yield "p.yaml", "stride: 32\n%s: %s\n" % (key, js(value)), verdict
+    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *HIDDEN]:
         yield name, text, verdict
     yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
     yield "calls.yaml", "a: f(x)\n" * 1250000, H

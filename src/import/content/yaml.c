@@ -372,7 +372,10 @@ static size_t unescape(char *out, const char *p, const char *end, bool *any) {
             while (p < end && is_blank(*p)) {
                 p++;
             }
-        } else if (strchr("nrtfvbaeNLP_0", *p) != NULL) {
+        } else if (*p == 'n' || *p == 'r') { /* ends of lines to Python */
+            out[n++] = '\n';
+            p++;
+        } else if (strchr("tfvbaeNLP_0", *p) != NULL) {
             out[n++] = ' ';
             p++;
         }

@@ -295,13 +295,113 @@ static bool is_layer(const char *p, size_t len) {
     return true;
 }
 
+/* nn.functional.silu, jax.nn.gelu: a function that computes. */
+static bool is_computing(const char *p, size_t len) {
+    static const char *const rooms[] = {"F.",
+                                        "nn.functional.",
+                                        "torch.nn.functional.",
+                                        "jax.nn.",
+                                        "flax.linen.",
+                                        "keras.activations.",
+                                        "tf.nn.",
+                                        "jnp.",
+                                        "tf.keras.activations.",
+                                        "mx.nn.",
+                                        "paddle.nn.functional."};
+    bool dots;
+
+    static const char *const plain[] = {"relu",    "tanh", "sigmoid", "selu", "celu", "rrelu",
+                                        "softmax", "erf",  "exp",     "sin",  "cos",  NULL};
+    if (starts(p, len, "torch.") && is_one_of(p + 6, len - 6, plain)) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        const size_t n = strlen(rooms[i]);
+        if (starts(p, len, rooms[i]) && is_name(p + n, len - n, &dots) && !dots && p[n] != '_') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* attempt_load, check_requirements, exit: a function by its words, where layers are named. */
+static bool is_acting(const char *p, size_t len) {
+    static const char *const verbs[] = {"load",        "loads",        "download",
+                                        "install",     "requirements", "exit",
+                                        "quit",        "input",        "exec",
+                                        "eval",        "import",       "system",
+                                        "breakpoint",  "open",         "run",
+                                        "compile",     "popen",        "setattr",
+                                        "delattr",     "getattr",      "globals",
+                                        "hub",         "check",        "export",
+                                        "spawn",       "__import__",   "DetectMultiBackend",
+                                        "AutoBackend", "YOLO",         NULL};
+    bool dots;
+    size_t from = 0;
+
+    if (!is_name(p, len, &dots) || dots) {
+        return false;
+    }
+    for (size_t i = 0; i <= len; i++) {
+        if (i == len || (p[i] == '_' && p[0] != '_')) {
+            if (i > from && is_one_of(p + from, i - from, verbs)) {
+                return true;
+            }
+            from = i + 1;
+        }
+    }
+    return false;
+}
+
+/* What a layer is given: an address, or a file of weights. */
+static bool is_fetched(const char *p, size_t len) {
+    static const char *const weights[] = {"pt",   "pth",    "pkl",   "pickle",
+                                          "ckpt", "joblib", "torch", NULL};
+    char end[EXTENSION_MOST];
+    const size_t n = len <= PATH_MOST ? extension(end, p, len) : 0;
+
+    return has(p, len, "://") || (n != 0 && is_one_of(end, n, weights));
+}
+
+/* One word of a list of layers, or a function for what they compute: evaluated, and called. */
+static uint32_t judge_layer(const judging *j) {
+    const sft__setting *s = j->s;
+    const char *sentence = "a name that loaders of such configurations evaluate and call";
+    const bool function = (s->kinds & SFT__KEY_ACTIVATION) != 0;
+    bool dots;
+
+    if (function && is_name(s->value, s->len, &dots) && dots) {
+        const char *other;
+        return is_computing(s->value, s->len)
+                   ? SFT_SCAN_HARMLESS
+                   : say(j, sft__content_target("cls", 3, s->value, s->len, false, &other),
+                         "config-code", sentence);
+    }
+    if (!s->listed) {
+        return SFT_SCAN_HARMLESS;
+    }
+    if (starts(s->value, s->len, "torchvision.ops.") && s->len > 16 &&
+        is_name(s->value + 16, s->len - 16, &dots) && !dots && s->value[16] <= 'Z') {
+        return SFT_SCAN_HARMLESS; /* a class of those layers */
+    }
+    if (is_name(s->value, s->len, &dots) && dots) {
+        return say(j, sft__content_dotted(s->value, s->len), "config-code", sentence);
+    }
+    if (is_acting(s->value, s->len)) {
+        return say(j, SFT_SCAN_UNKNOWN, "config-code", sentence);
+    }
+    return is_fetched(s->value, s->len)
+               ? say(j, SFT_SCAN_UNKNOWN, "config-code",
+                     "an address or a file of weights among what layers are given")
+               : SFT_SCAN_HARMLESS;
+}
+
 static uint32_t judge_evaluated(const judging *j) {
     static const char *const functions[] = {"eval",       "exec",  "open",    "compile",
                                             "__import__", "input", "getattr", "globals",
                                             "breakpoint", NULL};
     const sft__setting *s = j->s;
     const unsigned python = sft__setting_python(s->value, s->len);
-    bool dots;
 
     if ((s->kinds & SFT__KEY_SCRIPT) != 0) {
         return judge_download(j);
@@ -316,11 +416,12 @@ static uint32_t judge_evaluated(const judging *j) {
     if (is_layer(s->value, s->len)) {
         return SFT_SCAN_HARMLESS;
     }
-    if (layers && s->listed && is_name(s->value, s->len, &dots) && dots) {
-        return say(j, sft__content_dotted(s->value, s->len), "config-code",
-                   "a name that loaders of such configurations evaluate and call");
+    const uint32_t verdict = layers ? judge_layer(j) : SFT_SCAN_HARMLESS;
+    if (verdict != SFT_SCAN_HARMLESS) {
+        return verdict;
     }
-    return (python & SFT__PYTHON_CALLS) != 0
+    return (python & SFT__PYTHON_CALLS) != 0 ||
+                   ((python & SFT__PYTHON_SPACED) != 0 && (layers || !s->listed))
                ? say(j, SFT_SCAN_UNKNOWN, "config-code",
                      "Python that loaders of such configurations evaluate")
                : SFT_SCAN_HARMLESS;

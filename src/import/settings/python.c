@@ -21,6 +21,7 @@ typedef struct reading {
     bool attribute;   /* the last word follows a dot */
     const char *root; /* the first word of a chain with dots */
     size_t root_len;
+    bool closed;         /* a bracket did, just before: what opens behind it is a call */
     bool statement;      /* at the beginning of one */
     unsigned statements; /* begun */
     bool mentions;       /* a function that reaches, by its name alone */
@@ -32,7 +33,7 @@ typedef struct reading {
 } reading;
 
 static bool is_space(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\f';
+    return c == ' ' || c == '\t' || c == '\f';
 }
 
 static bool is_digit(char c) {
@@ -82,6 +83,10 @@ static const char *const functions[] = {"eval",       "exec",    "execfile", "op
 static const char *const sharp[] = {"eval",    "exec",         "execfile",   "__import__",
                                     "globals", "__builtins__", "breakpoint", NULL};
 
+/* These make a value of what they are given. */
+static const char *const made_of[] = {"dict", "list",  "tuple",     "set", "range",       "int",
+                                      "bool", "float", "Namespace", "len", "OrderedDict", NULL};
+
 /* Letters of full width and of mathematics, which Python reads as plain ones. */
 static bool is_disguised(const char *p, size_t len) {
     for (size_t i = 0; i + 2 < len; i++) {
@@ -112,11 +117,13 @@ static void called(reading *r) {
     const bool path = r->root_len + 6 < (size_t)(r->end - r->root) &&
                       memcmp(r->root + r->root_len, ".path", 5) == 0;
 
-    while (q < r->end && (is_space(*q) || *q == '\n')) {
+    while (q < r->end && (is_space(*q) || *q == '\n' || *q == '\r')) {
         q++;
     }
     const bool empty = q == r->end || *q == ')';
-    r->said |= r->last + r->last_len == r->p ? SFT__PYTHON_CALLS : 0U;
+    const bool made = !r->attribute && is_one_of(r->last, r->last_len, made_of);
+    const bool beside = r->last + r->last_len == r->p || r->attribute;
+    r->said |= made ? 0U : beside ? SFT__PYTHON_CALLS : SFT__PYTHON_SPACED;
     if (!r->attribute && !empty && is_one_of(r->last, r->last_len, functions)) {
         r->said |= SFT__PYTHON_REACHES;
     }
@@ -132,6 +139,9 @@ static bool open_bracket(reading *r) {
     r->brackets_open = r->brackets_open || *r->p == '(';
     if (*r->p == '(' && r->before == WORD) {
         called(r);
+    } else if ((*r->p == '(' && r->before == NUMBER && r->closed) ||
+               (*r->p == '[' && r->before == WORD && is_one_of(r->root, r->root_len, modules))) {
+        r->said |= SFT__PYTHON_CALLS; /* what is called is no name: (f)(x), [f][0](x) */
     }
     if (r->depth == BRACKETS) {
         return false;
@@ -156,6 +166,7 @@ static bool take_sign(reading *r) {
         }
         r->depth--;
         r->before = NUMBER; /* a value: no word may follow */
+        r->closed = true;
         r->last_len = 0;
         r->p++;
         return true;
@@ -169,7 +180,7 @@ static bool take_sign(reading *r) {
     if (ch == '!' ? r->p + 1 == r->end || r->p[1] != '=' : ch != ';' && strchr(plain, ch) == NULL) {
         return false;
     }
-    if (ch == '\\' && r->p + 1 < r->end && r->p[1] == '\n') {
+    if (ch == '\\' && r->p + 1 < r->end && (r->p[1] == '\n' || r->p[1] == '\r')) {
         r->p += 2; /* the line goes on */
         return true;
     }
@@ -179,17 +190,29 @@ static bool take_sign(reading *r) {
     return true;
 }
 
+/* r, b, u, f, t, rb, br, rf, fr ... in any case. */
+static bool is_prefix(const char *p, size_t len) {
+    return len > 0 && len <= 2 && memchr("rbuft", p[0] | 0x20, 5) != NULL &&
+           (len == 1 || ((p[0] | 0x20) == 'r') != ((p[1] | 0x20) == 'r')) &&
+           memchr("rbuft", p[len - 1] | 0x20, 5) != NULL;
+}
+
+/* What its braces hold is evaluated. */
+static bool is_formatted(const char *p, size_t len) {
+    return memchr("ft", p[0] | 0x20, 2) != NULL || memchr("ft", p[len - 1] | 0x20, 2) != NULL;
+}
+
 /* Behind a text that begins with the quote at p; three of them make it long. */
 static bool take_text(reading *r) {
     const char quote = *r->p;
     const bool wide = r->end - r->p >= 3 && r->p[1] == quote && r->p[2] == quote;
-    static const char *const prefixes[] = {"r",  "b", "f", "u", "rb", "br", "fr",
-                                           "rf", "R", "B", "F", "U",  NULL};
+    const bool prefix = r->before == WORD;
 
-    if (r->before == WORD && !is_one_of(r->last, r->last_len, prefixes)) {
+    if (prefix &&
+        (r->attribute || r->last + r->last_len != r->p || !is_prefix(r->last, r->last_len))) {
         return false;
     }
-    const bool format = r->before == WORD && (r->last[0] | 0x20) == 'f';
+    const bool format = prefix && is_formatted(r->last, r->last_len);
     const char *begin = r->p;
     for (r->p += wide ? 3 : 1; r->p < r->end; r->p++) {
         if (*r->p == '\\') {
@@ -206,6 +229,9 @@ static bool take_text(reading *r) {
     if (r->p >= r->end) {
         return false;
     }
+    if (format && memchr(begin, '{', (size_t)(r->p - begin)) != NULL) {
+        r->said |= SFT__PYTHON_CALLS;
+    }
     if (format && sft__setting_is_wild(begin, (size_t)(r->p - begin), false)) {
         r->said |= SFT__PYTHON_REACHES;
     }
@@ -213,6 +239,16 @@ static bool take_text(reading *r) {
     r->before = TEXT;
     r->statement = false;
     return true;
+}
+
+/* os.system, handed over: "max(['id'], key=os.system)". */
+static bool is_handed(const reading *r, const char *p, size_t n) {
+    static const char *const roots[] = {"os",       "posix", "nt",        "subprocess", "pty",
+                                        "builtins", "runpy", "importlib", "shutil",     NULL};
+    static const char *const quiet[] = {"path",   "sep",  "linesep", "curdir",
+                                        "pardir", "name", "environ", NULL};
+    return is_one_of(r->root, r->root_len, roots) && r->root + r->root_len + 1 == p &&
+           !is_one_of(p, n, quiet);
 }
 
 static void take_keyword(reading *r, const char *p, size_t n) {
@@ -226,13 +262,46 @@ static void take_keyword(reading *r, const char *p, size_t n) {
     r->before = KEYWORD;
 }
 
+/* A number ends where its letters do: a keyword may follow at once, as in "1if x else 2". */
+static bool take_number(reading *r) {
+    const bool attribute = r->attribute;
+    const char *p = r->p;
+    bool dot = attribute;
+    const bool coded = *p == '0' && r->end - p > 1 && memchr("xXoObB", p[1], 6) != NULL;
+    const bool good = r->before == SIGN || r->before == NONE || r->before == KEYWORD || attribute;
+
+    for (p += coded ? 2 : 1; p < r->end; p++) {
+        const char low = (char)(*p | 0x20);
+        const bool power =
+            low == 'e' && p + 1 < r->end && (is_digit(p[1]) || p[1] == '-' || p[1] == '+');
+        if (!coded && *p == '.' && !dot) {
+            dot = true;
+        } else if (!is_digit(*p) && *p != '_' &&
+                   !(coded ? low >= 'a' && low <= 'f' : power || low == 'j' || low == 'l')) {
+            break;
+        }
+    }
+    r->p = p;
+    r->attribute = false;
+    r->before = NUMBER;
+    r->closed = false;
+    r->statement = false;
+    return good;
+}
+
+/* Is it one that can be no name? The others may be called: "print(x)". */
+static bool is_keyword(const char *p, size_t n, bool called) {
+    static const char *const hard[] = {
+        "and",    "as",   "assert", "async",  "await",    "break", "class", "continue", "def",
+        "del",    "elif", "else",   "except", "finally",  "for",   "from",  "global",   "if",
+        "import", "in",   "is",     "lambda", "nonlocal", "not",   "or",    "pass",     "raise",
+        "return", "try",  "while",  "with",   "yield",    NULL};
+    static const char *const soft[] = {"print", "exec", "match", "case", NULL};
+
+    return is_one_of(p, n, hard) || (!called && is_one_of(p, n, soft));
+}
+
 static bool take_word(reading *r) {
-    static const char *const keywords[] = {
-        "and",    "as",   "assert", "async",  "await",  "break",   "class",    "continue",
-        "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
-        "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
-        "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield",
-        "print",  "exec", "match",  "case",   NULL};
     const char *p = r->p;
     size_t n = 0;
 
@@ -242,25 +311,21 @@ static bool take_word(reading *r) {
     r->p += n;
     const bool attribute = r->attribute;
     r->attribute = false;
-    if (is_digit(*p)) {
-        const bool good =
-            r->before == SIGN || r->before == NONE || r->before == KEYWORD || attribute;
-        r->before = NUMBER;
-        r->statement = false;
-        return good;
-    }
     const char *q = r->p;
     while (q < r->end && is_space(*q)) {
         q++;
     }
     const bool called = q < r->end && *q == '(';
-    if (!attribute && !called && is_one_of(p, n, keywords)) {
+    if (!attribute && is_keyword(p, n, called)) {
         take_keyword(r, p, n);
         r->statement = false;
         return true;
     }
     if (!attribute && r->before != NONE && r->before != SIGN && r->before != KEYWORD) {
         return false; /* two words */
+    }
+    if (attribute && is_handed(r, p, n)) {
+        r->mentions = true;
     }
     if (!attribute) {
         r->root = p;
@@ -291,7 +356,7 @@ static void take_line(reading *r) {
 static bool take_token(reading *r) {
     const char ch = *r->p;
 
-    if (ch == '\n') {
+    if (ch == '\n' || ch == '\r') {
         take_line(r);
         return true;
     }
@@ -300,7 +365,7 @@ static bool take_token(reading *r) {
         return true;
     }
     if (ch == '#') {
-        while (r->p < r->end && *r->p != '\n') {
+        while (r->p < r->end && *r->p != '\n' && *r->p != '\r') {
             r->p++;
         }
         return true;
@@ -309,7 +374,7 @@ static bool take_token(reading *r) {
     if (ch == '"' || ch == '\'') {
         return take_text(r);
     }
-    return is_name(ch) ? take_word(r) : take_sign(r);
+    return is_digit(ch) ? take_number(r) : is_name(ch) ? take_word(r) : take_sign(r);
 }
 
 static bool contains(const char *p, size_t len, const char *word) {
@@ -330,7 +395,7 @@ unsigned sft__setting_python(const char *text, size_t len) {
     reading r = {.p = text, .end = text + len, .root = "", .last = "", .statement = true};
 
     if (len == 0 || (memchr(text, '(', len) == NULL && !contains(text, len, "import") &&
-                     !contains(text, len, "lambda"))) {
+                     !contains(text, len, "lambda") && !contains(text, len, ".modules"))) {
         return 0;
     }
     while (r.p < r.end) {

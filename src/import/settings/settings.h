@@ -14,20 +14,21 @@
 
 /* What the words of a key say about its value. */
 enum {
-    SFT__KEY_NAMES_CODE = 1,   /* a word such as plugin, handler, factory: what is imported */
-    SFT__KEY_RUNS = 2,         /* ends in a word such as command, script, hook */
-    SFT__KEY_PLACE = 4,        /* plugin_dir, code_path: a place that code is taken from */
-    SFT__KEY_MODULE = 8,       /* user_module: the name of a module, without dots, too */
-    SFT__KEY_PLUGINS = 16,     /* ends in plugin or plugins */
-    SFT__KEY_LOADED = 32,      /* known: a library or a file of Python is loaded */
-    SFT__KEY_EVALUATED = 64,   /* known: the value is evaluated as Python */
-    SFT__KEY_REPOSITORY = 128, /* known: code of a repository or an address is run */
-    SFT__KEY_TRUSTS = 256,     /* allow_remote, allow_pickle */
-    SFT__KEY_TOKENS = 512,     /* a vocabulary */
-    SFT__KEY_FILES = 1024,     /* what a package has: a list of files */
-    SFT__KEY_SCRIPT = 2048,    /* evaluated: download */
-    SFT__KEY_LAYERS = 4096,    /* evaluated: backbone, head */
-    SFT__KEY_LIBRARY = 8192    /* loaded, whatever its ending is */
+    SFT__KEY_NAMES_CODE = 1,    /* a word such as plugin, handler, factory: what is imported */
+    SFT__KEY_RUNS = 2,          /* ends in a word such as command, script, hook */
+    SFT__KEY_PLACE = 4,         /* plugin_dir, code_path: a place that code is taken from */
+    SFT__KEY_MODULE = 8,        /* user_module: the name of a module, without dots, too */
+    SFT__KEY_PLUGINS = 16,      /* ends in plugin or plugins */
+    SFT__KEY_LOADED = 32,       /* known: a library or a file of Python is loaded */
+    SFT__KEY_EVALUATED = 64,    /* known: the value is evaluated as Python */
+    SFT__KEY_REPOSITORY = 128,  /* known: code of a repository or an address is run */
+    SFT__KEY_TRUSTS = 256,      /* allow_remote, allow_pickle */
+    SFT__KEY_TOKENS = 512,      /* a vocabulary */
+    SFT__KEY_FILES = 1024,      /* what a package has: a list of files */
+    SFT__KEY_SCRIPT = 2048,     /* evaluated: download */
+    SFT__KEY_LAYERS = 4096,     /* evaluated: backbone, head */
+    SFT__KEY_LIBRARY = 8192,    /* loaded, whatever its ending is */
+    SFT__KEY_ACTIVATION = 16384 /* evaluated, and what comes out of it is called */
 };
 unsigned sft__setting_key(const char *key, size_t len);
 
@@ -35,7 +36,8 @@ unsigned sft__setting_key(const char *key, size_t len);
 enum {
     SFT__PYTHON = 1, /* it may be valid; prose and most else are not */
     SFT__PYTHON_CALLS = 2,
-    SFT__PYTHON_REACHES = 4 /* it imports, or calls what leads out of an expression */
+    SFT__PYTHON_REACHES = 4, /* it imports, or calls what leads out of an expression */
+    SFT__PYTHON_SPACED = 8   /* "f (x)": a call, or a word with a remark behind it */
 };
 unsigned sft__setting_python(const char *text, size_t len);
 /* Are there words anywhere that no text but code has? strict: that prose does not mention. */

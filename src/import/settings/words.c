@@ -234,8 +234,10 @@ static void join(const key_words *k, char *out, size_t cap) {
 
 /* Keys of known programs, joined. In byte order. */
 static const word known[] = {
-    {"act", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},        /* Ultralytics, YOLOv5: eval() */
-    {"activation", SFT__KEY_EVALUATED | SFT__KEY_LAYERS}, /* the same */
+    {"act",
+     SFT__KEY_EVALUATED | SFT__KEY_LAYERS | SFT__KEY_ACTIVATION}, /* Ultralytics, YOLOv5: eval() */
+    {"activation", SFT__KEY_EVALUATED | SFT__KEY_LAYERS | SFT__KEY_ACTIVATION}, /* the same */
+    {"args", SFT__KEY_EVALUATED},                         /* Ultralytics, of exported models */
     {"backbone", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},   /* the same */
     {"backend_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, QNN */
     {"base", SFT__KEY_LOADED},                            /* mmengine: _base_ */
@@ -249,7 +251,10 @@ static const word known[] = {
     {"dyld_insert_libraries", SFT__KEY_LIBRARY},        /* of an environment */
     {"files", SFT__KEY_FILES},
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
-    {"ld_preload", SFT__KEY_LIBRARY}, /* of an environment */
+    {"imgsz", SFT__KEY_EVALUATED},     /* Ultralytics, of exported models: eval() */
+    {"kpt_names", SFT__KEY_EVALUATED}, /* the same */
+    {"kpt_shape", SFT__KEY_EVALUATED}, /* the same */
+    {"ld_preload", SFT__KEY_LIBRARY},  /* of an environment */
     {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
     {"merges", SFT__KEY_TOKENS},
