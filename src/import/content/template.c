@@ -246,6 +246,39 @@ static void check_filter(checking *k, size_t i) {
     }
 }
 
+static bool is_any_op(const checking *k, size_t i, const char *ops) {
+    const sft__jinja_token *t = token(k, i);
+    return t->kind == SFT__JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
+}
+
+/* A function that is not called but looked into or handed over, or called under a name that the
+ * template gives another value. */
+static bool is_misused(checking *k, size_t i) {
+    const bool loop = sft__jinja_is(token(k, i), SFT__JINJA_NAME, "loop");
+    const bool first =
+        i > 0 && (is_any_op(k, i - 1, "=([,:{") || sft__jinja_is_keyword(token(k, i - 1)));
+    const bool last = i + 1 >= k->values.block.count || is_any_op(k, i + 1, ",)]}") ||
+                      sft__jinja_is_keyword(token(k, i + 1));
+
+    if (is_op(k, i + 1, '(')) {
+        const bool defined = i == 1 && sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "macro");
+        return !defined && sft__jinja_is_given(&k->values, i);
+    }
+    if (loop || sft__jinja_is(token(k, i + 1), SFT__JINJA_NAME, "is")) {
+        return false;
+    }
+    if (is_op(k, i + 1, '[')) {
+        return true;
+    }
+    const bool asked = (sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "if") ||
+                        sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "elif")) &&
+                       !is_any_op(k, i - 1, "=([,:{");
+    const bool target =
+        (i == 1 && k->values.block.statement && token(k, 0)->kind == SFT__JINJA_NAME) ||
+        is_op(k, i + 1, '='); /* set, for, macro */
+    return first && last && !asked && !target;
+}
+
 static void check_root(checking *k, size_t i) {
     static const char *const elsewhere[] = {"config", "request", "application", "session", NULL};
     const sft__jinja_token *t = token(k, i);
@@ -256,9 +289,12 @@ static void check_root(checking *k, size_t i) {
              "an object of Jinja's own, by which templates get at Python");
     } else if (sft__jinja_listed(t->p, t->len, elsewhere) && reached) {
         find(k, SFT_SCAN_UNKNOWN, t, "an object that web servers give to templates");
-    } else if (is_op(k, i + 1, '(') && !sft__jinja_is_keyword(t) &&
-               !sft__jinja_listed(t->p, t->len, functions) &&
-               sft__jinja_macro_of(&k->values, t) == NULL) {
+    } else if (sft__jinja_listed(t->p, t->len, functions) ||
+               sft__jinja_macro_of(&k->values, t) != NULL) {
+        if (is_misused(k, i)) {
+            find(k, SFT_SCAN_UNKNOWN, t, "a function that is handed over or looked into");
+        }
+    } else if (is_op(k, i + 1, '(') && !sft__jinja_is_keyword(t)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a function that is not one of a chat template's");
     }
 }
@@ -313,6 +349,9 @@ static void check_subscript(checking *k, size_t i) {
     if (is_slice(k, i)) {
         return;
     }
+    if (sft__jinja_is_space(&k->values, i - 1) && token(k, i + 1)->kind == SFT__JINJA_NAME) {
+        find(k, SFT_SCAN_UNKNOWN, token(k, i + 1), "a name from outside, looked up in a namespace");
+    }
     for (; i < k->values.block.count && sft__jinja_allows(&k->values); i++) {
         depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
         if (depth > 0 && sft__jinja_computes(&k->values, i, depth)) {
@@ -353,6 +392,8 @@ static void check_block(checking *k) {
             check_name(k, i);
         } else if (is_subscript(k, i)) {
             check_subscript(k, i);
+        } else if (is_op(k, i, '(') && i > 0 && (is_op(k, i - 1, ']') || is_op(k, i - 1, ')'))) {
+            find(k, SFT_SCAN_UNKNOWN, token(k, i), "a call of what was looked up or computed");
         }
     }
 }

@@ -9,9 +9,11 @@
 /* What a name of the template's own may stand for. What is not listed is given to it from outside.
  */
 enum {
-    K_TEXT = 1,     /* a constant of the template: checked, but letters can be had of it */
-    K_MADE = 2,     /* a text that was put together, or picked to pieces */
-    K_ATTRIBUTE = 2 /* bits to shift by: the same of an attribute that was given a value */
+    K_TEXT = 1,      /* a constant of the template: checked, but letters can be had of it */
+    K_MADE = 2,      /* a text that was put together, or picked to pieces */
+    K_ATTRIBUTE = 2, /* bits to shift by: the same of an attribute that was given a value */
+    K_SPACE = 16,    /* a namespace, or a loop */
+    K_GIVEN = 32     /* a function's name that the template gives a value */
 };
 
 static const char *const keywords[] = {"if",     "elif",  "else", "for",       "in",    "is",
@@ -58,6 +60,19 @@ static sft__jinja_word *value_of(sft__jinja_values *k, const sft__jinja_token *t
     return NULL;
 }
 
+bool sft__jinja_is_space(sft__jinja_values *k, size_t i) {
+    const sft__jinja_token *t = sft__jinja_at(k, i);
+    const sft__jinja_word *w = t->kind == SFT__JINJA_NAME ? value_of(k, t) : NULL;
+
+    return !sft__jinja_attribute(k, i) &&
+           (sft__jinja_is(t, SFT__JINJA_NAME, "loop") || (w != NULL && (w->kinds & K_SPACE) != 0));
+}
+
+bool sft__jinja_is_given(sft__jinja_values *k, size_t i) {
+    const sft__jinja_word *w = value_of(k, sft__jinja_at(k, i));
+    return w != NULL && (w->kinds & K_GIVEN) != 0;
+}
+
 static void learn(sft__jinja_values *k, const sft__jinja_token *t, unsigned kinds) {
     if (t->kind != SFT__JINJA_NAME || kinds == 0) {
         return;
@@ -76,7 +91,18 @@ static void learn(sft__jinja_values *k, const sft__jinja_token *t, unsigned kind
     w->kinds |= kinds;
 }
 
-/* bos_token, additional_special_tokens: texts that the file or directory of the template has, too. */
+/* A name that gets a value: noted of functions and macros. */
+static void learn_given(sft__jinja_values *k, const sft__jinja_token *t) {
+    static const char *const functions[] = {
+        "namespace", "raise_exception", "range", "strftime_now", "caller", "loop", NULL};
+    if (t->kind == SFT__JINJA_NAME &&
+        (sft__jinja_listed(t->p, t->len, functions) || sft__jinja_macro_of(k, t) != NULL)) {
+        learn(k, t, K_GIVEN);
+    }
+}
+
+/* bos_token, additional_special_tokens: texts that the file or directory of the template has, too.
+ */
 static bool is_special_token(const sft__jinja_token *t) {
     return (t->len > 6 && memcmp(t->p + t->len - 6, "_token", 6) == 0) ||
            (t->len > 7 && memcmp(t->p + t->len - 7, "_tokens", 7) == 0);
@@ -186,15 +212,23 @@ static unsigned kinds_from(sft__jinja_values *k, size_t i, bool inside, bool loo
 /* NAME = EXPRESSION, A, B = EXPRESSION, NAMESPACE.NAME = EXPRESSION: i at the sign. */
 static void note_assignment(sft__jinja_values *k, size_t i, bool inside) {
     const bool space = sft__jinja_is(sft__jinja_at(k, i + 1), SFT__JINJA_NAME, "namespace");
-    const unsigned kinds = space ? 0 : kinds_from(k, i + 1, inside, false);
+    const bool alone = i + 2 == k->block.count ||
+                       (inside && (sft__jinja_op(k, i + 2, ',') || sft__jinja_op(k, i + 2, ')')));
+    const unsigned kinds = space || (alone && sft__jinja_is_space(k, i + 1))
+                               ? K_SPACE
+                               : kinds_from(k, i + 1, inside, false);
     const bool argument =
         inside && sft__jinja_is(sft__jinja_at(k, 0), SFT__JINJA_NAME, "macro") == false;
 
     for (size_t b = i; b-- > 0 && sft__jinja_at(k, b)->kind == SFT__JINJA_NAME;) {
         const bool attribute = sft__jinja_attribute(k, b);
-        learn(k, sft__jinja_at(k, b), attribute || argument ? kinds << K_ATTRIBUTE : kinds);
+        learn(k, sft__jinja_at(k, b),
+              (attribute || argument) && kinds != K_SPACE ? kinds << K_ATTRIBUTE : kinds);
         if (argument) {
             learn(k, sft__jinja_at(k, b), kinds); /* of a macro's parameter */
+        }
+        if (!attribute && !argument) {
+            learn_given(k, sft__jinja_at(k, b));
         }
         b -= attribute ? 2 : b > 0 && !inside && sft__jinja_op(k, b - 1, ',') ? 1 : 0;
         if (attribute) {
@@ -212,11 +246,13 @@ static unsigned note_arguments(sft__jinja_values *k, size_t i, const sft__jinja_
     for (size_t at = i; at < k->block.count && sft__jinja_allows(k); at++) {
         if (depth == 1 && (at == i + 1 || sft__jinja_op(k, at - 1, ',')) &&
             !sft__jinja_op(k, at, ')')) {
-            const unsigned kinds = kinds_from(k, at, true, false);
+            const bool space = sft__jinja_is_space(k, at) &&
+                               (sft__jinja_op(k, at + 1, ',') || sft__jinja_op(k, at + 1, ')'));
+            const unsigned kinds = space ? K_SPACE : kinds_from(k, at, true, false);
             if (m != NULL && n < m->count) {
                 learn(k, &m->parameters[n], kinds);
             }
-            all |= kinds;
+            all |= kinds & ~(unsigned)K_SPACE;
             n++;
         }
         depth +=
@@ -263,6 +299,7 @@ static void note_macro(sft__jinja_values *k) {
         if ((sft__jinja_op(k, i - 1, '(') || sft__jinja_op(k, i - 1, ',')) &&
             m->count < SFT__JINJA_PARAMETERS) {
             m->parameters[m->count++] = *sft__jinja_at(k, i);
+            learn_given(k, sft__jinja_at(k, i));
         }
     }
 }
@@ -272,6 +309,7 @@ static void note_block(sft__jinja_values *k) {
     for (size_t i = 2; sft__jinja_op(k, 1, '(') && i < k->block.count && !sft__jinja_op(k, i, ')');
          i++) {
         learn(k, sft__jinja_at(k, i), K_MADE);
+        learn_given(k, sft__jinja_at(k, i));
     }
 }
 
@@ -284,6 +322,7 @@ static void note_loop(sft__jinja_values *k) {
     const unsigned kinds = kinds_from(k, in + 1, false, true);
     for (size_t i = 1; i < in; i++) {
         learn(k, sft__jinja_at(k, i), kinds);
+        learn_given(k, sft__jinja_at(k, i));
     }
 }
 

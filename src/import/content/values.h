@@ -49,6 +49,12 @@ void sft__jinja_note(sft__jinja_values *v);
 /* Does the token at i, `depth` brackets within a subscript, make a name out of texts? */
 bool sft__jinja_computes(sft__jinja_values *v, size_t i, unsigned depth);
 
+/* Does the name at i stand for a namespace or a loop? Looked up in such, a name may be any of
+ * Python's. */
+bool sft__jinja_is_space(sft__jinja_values *v, size_t i);
+/* Does the template give the function's or macro's name at i another value? */
+bool sft__jinja_is_given(sft__jinja_values *v, size_t i);
+
 sft__jinja_macro *sft__jinja_macro_of(sft__jinja_values *v, const sft__jinja_token *t);
 /* Expressions inside one another are looked at again and again: not without end. */
 bool sft__jinja_allows(sft__jinja_values *v);
