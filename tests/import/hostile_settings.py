@@ -107,6 +107,16 @@ NAMED = [
     ("log.yaml", "version: 1\nformatters:\n  simple:\n    class: logging.Formatter\nhandlers:\n  console:\n    class: logging.StreamHandler\n    stream: ext://sys.stdout\n", H),
     ("log.yaml", "handlers:\n  file:\n    class: logging.FileHandler\n    filename: /tmp/x\n", U), ("log.yaml", "_target_: logging.StreamHandler\n", D),
     ("log.yaml", "handlers:\n  x:\n    class: logging.os.system\n", D),
+    ("log.yaml", "formatters:\n  a:\n    (): evil.f\n", U), ("log.yaml", "formatters:\n  a: {\"()\": evil.f}\n", U), ("log.yaml", "formatters:\n  a:\n    '()': ext://evil.f\n", U),
+    ("log.yaml", "filters:\n  a:\n    (): os.system\n", D), ("log.yaml", "filters:\n  a:\n    (): ext://os.system\n", D), ("log.toml", '[formatters.a]\n"()" = "evil.f"\n', U),
+    ("log.json", js({"formatters": {"a": {"()": "evil.mod.F"}}}), U), ("log.json", js({"formatters": {"a": {"()": "ext://evil.f"}}}), U),
+    ("log.json", js({"formatters": {"a": {"()": "evil"}}}), U), ("log.json", js({"handlers": {"a": {"class": "logging.StreamHandler", "stream": "ext://evil.mod"}}}), U),
+    ("log.json", js({"handlers": {"a": {"stream": "ext://os.system"}}}), D), ("log.json", js({"handlers": {"a": {"stream": "ext://evil"}}}), U),
+    ("log.json", js({"formatters": {"a": {"()": "uvicorn.logging.DefaultFormatter", "fmt": "%(levelprefix)s %(message)s"}},
+                     "handlers": {"a": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "a"}}}), H),
+    ("log.yaml", "formatters:\n  colorlog:\n    '()': colorlog.ColoredFormatter\n    format: '[%(cyan)s%(asctime)s] - %(message)s'\n", H),
+    ("log.yaml", "formatters:\n  a:\n    !!str (): evil.f\n", U), ("log.yaml", "formatters:\n  a:\n    ? ()\n    : evil.f\n", U),
+    ("a.yaml", "text: call f(): it returns\nother: a () b\nc: 'see (): there'\n", H),
 ]
 CODE = [
     *both("d", [("anything", CALL, U), ("formula", "exec(1)", U), ("preprocess", "lambda x: x + 1", U), ("x", "eval('1')", U), ("x", "(open)('x').y", H),

@@ -11,9 +11,17 @@
 #include "import/settings/settings.h"
 
 /* Keys that mean nothing else. */
-const char *const sft__content_targets[] = {
-    "_target_",      "__target__",      "class_path",    "_component_", "custom_imports",
-    "loader_module", "python_callable", "import_string", "user_dir",    NULL};
+const char *const sft__content_targets[] = {"_target_",
+                                            "__target__",
+                                            "class_path",
+                                            "_component_",
+                                            "custom_imports",
+                                            "loader_module",
+                                            "python_callable",
+                                            "import_string",
+                                            "user_dir",
+                                            "()",
+                                            NULL};
 
 /* Everyday words: only names with dots count. */
 static const char *const everyday[] = {"target",
@@ -68,6 +76,10 @@ static bool is_one_of(const char *p, size_t len, const char *const *words) {
         }
     }
     return false;
+}
+
+static bool is(const char *p, size_t len, const char *word) {
+    return strlen(word) == len && memcmp(p, word, len) == 0;
 }
 
 static bool is_small(char c) {
@@ -250,13 +262,25 @@ static uint32_t verdict_of(const char *p, size_t len, size_t last) {
     return worst;
 }
 
-/* What logging.config makes by the key "class": what only formats or prints is harmless, what opens
- * files and connections is nobody's to vouch for. */
+/* What logging.config makes by the key "class" or "()": what only formats or prints is harmless,
+ * what opens files and connections is nobody's to vouch for. */
 static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
-    static const char *const quiet[] = {"logging.StreamHandler", "logging.NullHandler",
-                                        "logging.Formatter", "logging.Filter", NULL};
+    static const char *const quiet[] = {"logging.StreamHandler",
+                                        "logging.NullHandler",
+                                        "logging.Formatter",
+                                        "logging.Filter",
+                                        "uvicorn.logging.DefaultFormatter",
+                                        "uvicorn.logging.AccessFormatter",
+                                        "colorlog.ColoredFormatter",
+                                        "coloredlogs.ColoredFormatter",
+                                        "pythonjsonlogger.jsonlogger.JsonFormatter",
+                                        "pythonjsonlogger.json.JsonFormatter",
+                                        NULL};
 
     *verdict = is_one_of(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
+    if (*verdict == SFT_SCAN_HARMLESS) {
+        return true;
+    }
     return starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
            (*verdict == SFT_SCAN_HARMLESS || (len > 15 && memcmp(p + len - 7, "Handler", 7) == 0));
 }
@@ -371,6 +395,10 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                              bool by_key, const char **sentence) {
     unsigned parts = 0;
     size_t last = 0;
+    if (is(key, key_len, "()") && starts(value, len, "ext://")) { /* logging.config */
+        value += 6;
+        len -= 6;
+    }
     const bool dotted =
         len > 2 && memchr(value, '.', len) != NULL && is_dotted(value, len, &parts, &last);
     const bool always = key_len != 0 && is_one_of(key, key_len, sft__content_targets);
@@ -392,7 +420,7 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                    is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }
-    if (dotted && key_len == 5 && memcmp(key, "class", 5) == 0 &&
+    if (dotted && (is(key, key_len, "class") || is(key, key_len, "()")) &&
         is_logging(value, len, &verdict)) {
         return verdict;
     }

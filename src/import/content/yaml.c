@@ -145,6 +145,20 @@ static uint32_t worst_name(const char *p, const char *end) {
     return worst;
 }
 
+/* Does nothing of its line stand before the key at p but marks, an anchor or a tag? */
+static bool begins_key(const char *text, const char *p) {
+    while (p > text && (p[-1] == ' ' || p[-1] == '\t' || p[-1] == '"' || p[-1] == '\'')) {
+        p--;
+    }
+    if (p == text || memchr("\n\r{,?-.[]}", p[-1], 10) != NULL) {
+        return true;
+    }
+    while (p > text && !is_blank(p[-1]) && p[-1] != '{' && p[-1] != ',') {
+        p--;
+    }
+    return *p == '&' || *p == '!';
+}
+
 /* base: of the text in the content; SIZE_MAX: it was decoded. */
 static bool find_keys(const sft__content *c, const char *text, size_t len, size_t base) {
     const char *end = text + len;
@@ -165,6 +179,10 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
                 continue;
             }
             const char *q = value_of(p + n, end);
+            if (*p == '(' && (q == NULL || !begins_key(text, p))) {
+                p++; /* "f ()" in a text */
+                continue;
+            }
             const size_t word = q != NULL ? word_len(q, end) : 0;
             const char *subject = word != 0 ? q : p;
             const bool plain = word != 0 && *q != '*' && *q != '&' && *q != '!' && *q != '|' &&

@@ -493,6 +493,19 @@ static bool is_module_named(const sft__setting *s) {
     return !is_one_of(last, (size_t)(colon - last), hosts);
 }
 
+/* "ext://package.name" of logging.config is imported, whatever its key; "ext://sys.stdout" is in
+ * every other such file. */
+static uint32_t judge_external(const judging *j) {
+    static const char *const streams[] = {"sys.stdout", "sys.stderr", "sys.stdin", NULL};
+    const char *name = j->s->value + 6;
+    const size_t len = j->s->len - 6;
+
+    return is_one_of(name, len, streams)
+               ? SFT_SCAN_HARMLESS
+               : say(j, sft__content_dotted(name, len), "config-target",
+                     "a name of Python's, which logging.config and its like import");
+}
+
 static uint32_t judge_named(const judging *j) {
     const sft__setting *s = j->s;
     bool dots = false;
@@ -562,6 +575,9 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     }
     if (is_nothing(t.value, t.len) || (t.listed && (j.kinds & SFT__KEY_FILES) != 0)) {
         return SFT_SCAN_HARMLESS;
+    }
+    if (starts(t.value, t.len, "ext://") && t.len > 6) {
+        return judge_external(&j);
     }
     if ((j.kinds & SFT__KEY_EVALUATED) != 0) {
         const uint32_t verdict = judge_evaluated(&j);
