@@ -105,8 +105,9 @@ SFT_API void sft_job_total(const sft_job *job, sft_job_cost *cost);
  * same files. */
 SFT_API void sft_job_key(const sft_job *job, uint8_t key[32]);
 
-#define SFT_JOB_REPLACE   1u /* files of these names may exist, and are replaced */
-#define SFT_JOB_RESTART   2u /* forget what an earlier run has left */
+#define SFT_JOB_REPLACE 1u   /* files of these names may exist, and are replaced */
+#define SFT_JOB_RESTART 2u   /* forget what an earlier run has left; with tasks, of this task only \
+                              */
 #define SFT_JOB_NO_FINISH 4u /* of a task: never publish, even if it is the last one */
 #define SFT_JOB_FINISH                                                                             \
     8u /* publish what tasks have written; SFT_E_STATE says which part is missing */
@@ -139,7 +140,8 @@ typedef struct sft_job_result {
  * result may be NULL. Errors: SFT_E_EXISTS; SFT_E_CHANGED (a source has changed since the job was
  * created, or since an earlier run whose journal is there); SFT_E_MISMATCH (that journal is of
  * another plan or of other sources); SFT_E_STATE
- * (another process runs the same task, or tasks are missing); SFT_E_IO (ENOSPC in err->sys: the
+ * (another process runs the same task, is at work where all was to be forgotten, or has removed
+ * what this one wrote; or tasks are missing); SFT_E_IO (ENOSPC in err->sys: the
  * disk is full), SFT_E_CANCELLED. After any error but SFT_E_DURABILITY nothing has appeared, and
  * what is finished is kept for the next run. */
 SFT_API SFT_MUST_CHECK sft_status sft_job_run(const sft_job *job, const char *directory,

@@ -30,6 +30,14 @@ sft_status sft__checkpoint_disk_open(const char *path, sft__checkpoint_disk *out
  * file system knows no locks, nobody is kept out. */
 sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,
                                             sft_error *err);
+/* Makes a folder if it is not there, and holds it, as many may at once: waits for one that has it
+ * alone. Where the file system knows no locks nobody is kept out. */
+sft_status sft__checkpoint_disk_hold_folder(const char *path, sft__checkpoint_disk *out,
+                                            sft_error *err);
+/* Has a folder that is held alone from now on. False: another process holds it, too. */
+bool sft__checkpoint_disk_hold_alone(sft__checkpoint_disk folder);
+/* Is what is open still what the path leads to? */
+bool sft__checkpoint_disk_is_at(sft__checkpoint_disk disk, const char *path);
 void sft__checkpoint_disk_close(sft__checkpoint_disk disk); /* SFT__DISK_NONE is fine */
 /* Gives the file its size, and its blocks where the file system can. May be called again. */
 sft_status sft__checkpoint_disk_reserve(sft__checkpoint_disk disk, const char *path, uint64_t size,

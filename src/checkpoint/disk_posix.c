@@ -39,21 +39,66 @@ sft_status sft__checkpoint_disk_open(const char *path, sft__checkpoint_disk *out
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,
-                                            sft_error *err) {
-    SFT_TRY(sft__checkpoint_disk_open(path, out, err));
-    while (flock((int)*out, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EWOULDBLOCK) {
-            sft__checkpoint_disk_close(*out);
-            *out = SFT__DISK_NONE;
-            return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
-                             path);
-        }
+bool sft__checkpoint_disk_is_at(sft__checkpoint_disk disk, const char *path) {
+    struct stat open_one;
+    struct stat st;
+    return fstat((int)disk, &open_one) == 0 && stat(path, &st) == 0 &&
+           open_one.st_dev == st.st_dev && open_one.st_ino == st.st_ino;
+}
+
+/* False: another process has it. Where there are no locks, nobody has. */
+static bool lock(sft__checkpoint_disk disk, int how) {
+    while (flock((int)disk, how) != 0) {
         if (errno != EINTR) {
-            break;
+            return errno != EWOULDBLOCK;
         }
     }
-    return SFT_OK;
+    return true;
+}
+
+sft_status sft__checkpoint_disk_open_locked(const char *path, sft__checkpoint_disk *out,
+                                            sft_error *err) {
+    enum { TRIES = 100 };
+    for (unsigned i = 0; i < TRIES; i++) {
+        SFT_TRY(sft__checkpoint_disk_open(path, out, err));
+        if (!lock(*out, LOCK_EX | LOCK_NB)) {
+            break;
+        }
+        if (sft__checkpoint_disk_is_at(*out, path)) {
+            return SFT_OK;
+        }
+        sft__checkpoint_disk_close(*out); /* who had it before has removed it */
+    }
+    sft__checkpoint_disk_close(*out);
+    *out = SFT__DISK_NONE;
+    return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked", path);
+}
+
+sft_status sft__checkpoint_disk_hold_folder(const char *path, sft__checkpoint_disk *out,
+                                            sft_error *err) {
+    enum { TRIES = 100 };
+    *out = SFT__DISK_NONE;
+    for (unsigned i = 0; i < TRIES; i++) {
+        SFT_TRY(sft__checkpoint_disk_make_folder(path, err));
+        const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+        if (fd < 0 && errno != ENOENT) {
+            return sft__fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);
+        }
+        if (fd >= 0 && lock(fd, LOCK_SH) && sft__checkpoint_disk_is_at(fd, path)) {
+            *out = fd;
+            return SFT_OK;
+        }
+        sft__checkpoint_disk_close(fd); /* removed meanwhile: once more */
+    }
+    return sft__fail(err, SFT_E_STATE, "the folder \"%.200s\" is removed again and again", path);
+}
+
+bool sft__checkpoint_disk_hold_alone(sft__checkpoint_disk folder) {
+    if (!lock(folder, LOCK_EX | LOCK_NB)) {
+        (void)lock(folder, LOCK_SH | LOCK_NB); /* systems give up the one for the other */
+        return false;
+    }
+    return true;
 }
 
 void sft__checkpoint_disk_close(sft__checkpoint_disk disk) {

@@ -7,7 +7,8 @@
  * Order of things on the disk: the bytes of units; flush; their lines in the journal; flush; when
  * all are there, headers; flush; texts; "commit"; flush; renames; then journals go. Whatever is
  * killed where, the next run finds either a line, and what it speaks of, or none; it reads what
- * lines speak of, and writes again what is not so: files may have been changed or removed meanwhile.
+ * lines speak of, and writes again what is not so: files may have been changed or removed
+ * meanwhile.
  */
 #include "checkpoint/job_run.h"
 #include "base/options.h"
@@ -65,8 +66,8 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         SFT_TRY(fd >= 0 ? sft__checkpoint_disk_stat_fd(fd, name, &fact, err)
                         : sft__checkpoint_disk_stat(name, &fact, err));
         if (fact.size != s->size || fact.mtime_ns != s->mtime_ns) {
-            return sft__fail(err, SFT_E_CHANGED,
-                             "\"%.200s\" has changed since the job was planned", name);
+            return sft__fail(err, SFT_E_CHANGED, "\"%.200s\" has changed since the job was planned",
+                             name);
         }
         SFT_TRY(sft_source_unchanged(s->source, err));
     }
@@ -116,6 +117,9 @@ sft_status sft__run_open_journal(running *r, sft_error *err) {
     SFT_TRY(
         sft__stage_journal(&r->stage, r->options.task, r->options.tasks, &r->journal_path, err));
     SFT_TRY(sft__checkpoint_disk_open_locked(r->journal_path.data, &r->journal, err));
+    if ((r->options.flags & SFT_JOB_RESTART) != 0) {
+        SFT_TRY(sft__checkpoint_disk_cut(r->journal, r->journal_path.data, 0, err));
+    }
     SFT_TRY(sft__journal_read(r->job, r->journal_path.data, &r->done, &valid, err));
     SFT_TRY(sft__checkpoint_disk_cut(r->journal, r->journal_path.data, valid, err));
     r->journal_size = valid;
@@ -305,7 +309,8 @@ static void choose_units(running *r, uint8_t kind, bool all) {
     sft__run_spread(r);
 }
 
-static sft_status add_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size, sft_error *err) {
+static sft_status add_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size,
+                            sft_error *err) {
     (void)file;
     (void)offset;
     (void)err;
@@ -398,7 +403,8 @@ sft_status sft__run_units(running *r, sft_error *err) {
     return status;
 }
 
-/* What other tasks say that they did, and nobody here has looked at: proven, or done by this one. */
+/* What other tasks say that they did, and nobody here has looked at: proven, or done by this one.
+ */
 static sft_status prove_others(running *r, sft_error *err) {
     const uint64_t kept = r->kept;
     const uint64_t moved = r->moved;
@@ -492,12 +498,22 @@ bool sft__run_is_complete(const running *r, size_t *missing) {
     return true;
 }
 
+/* Another process has the guard, or has removed it with the staging folder. */
+static sft_status leave_to_others(const running *r, sft_error *err) {
+    bool gone = false;
+    SFT_TRY(sft__run_check_kept(r, &gone, err));
+    return gone || (r->options.flags & SFT_JOB_FINISH) == 0
+               ? SFT_OK
+               : sft__fail(err, SFT_E_STATE, "another process is putting \"%.200s\" in its place",
+                           r->stage.root);
+}
+
 /* Of several tasks that see everything done, one publishes. */
 static sft_status publish_once(running *r, bool *published, sft_error *err) {
     sft__checkpoint_disk guard = SFT__DISK_NONE;
     sft__buf path;
     sft_error why;
-    if (r->options.tasks == 0) {
+    if (r->options.tasks == 0 && (r->options.flags & SFT_JOB_FINISH) == 0) {
         SFT_TRY(publish(r, err));
         *published = true;
         return SFT_OK;
@@ -507,7 +523,7 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
     if (status == SFT_OK) {
         status = sft__checkpoint_disk_open_locked(path.data, &guard, &why);
         if (status == SFT_E_STATE || (status != SFT_OK && !sft__stage_is_there(&r->stage))) {
-            status = SFT_OK; /* another one is at it, or has done it */
+            status = leave_to_others(r, err);
         } else if (status == SFT_OK) {
             status = publish(r, err);
             *published = status == SFT_OK;
@@ -538,8 +554,13 @@ static sft_status read_others(running *r, sft_error *err) {
 
 static sft_status end(running *r, bool *published, sft_error *err) {
     size_t missing = 0;
+    bool gone = false; /* published by another one */
     if (r->options.tasks > 0) {
         SFT_TRY(read_others(r, err));
+        SFT_TRY(sft__run_check_kept(r, &gone, err));
+    }
+    if (gone) {
+        return SFT_OK;
     }
     if (!sft__run_is_complete(r, &missing)) {
         return (r->options.flags & SFT_JOB_FINISH) == 0
@@ -599,23 +620,42 @@ sft_status sft__run_is_published(running *r, bool *published, sft_error *err) {
     return SFT_OK;
 }
 
+/* What earlier runs and other tasks have done. A task that restarts forgets what it did itself;
+ * *anew: nothing is kept, as of no job that others could be doing. */
+static sft_status read_all(running *r, bool *anew, sft_error *err) {
+    const bool restart = (r->options.flags & SFT_JOB_RESTART) != 0;
+    *anew = restart && r->options.tasks == 0;
+    if (*anew) {
+        return SFT_OK;
+    }
+    const sft_status status = sft__stage_read(&r->stage, r->stage.folder, &r->done, err);
+    if (restart) {
+        *anew = status != SFT_OK || r->done.committed;
+        memset(r->done.units, 0, r->job->unit_count);
+        r->done.committed = false;
+    }
+    return restart ? SFT_OK : status;
+}
+
 static sft_status carry_out(running *r, bool *published, sft_error *err) {
     const uint32_t flags = r->options.flags;
+    bool anew = false;
     SFT_TRY(sft__run_is_published(r, published, err));
     if (*published) {
         return SFT_OK;
     }
-    if ((flags & SFT_JOB_RESTART) == 0) {
-        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
-    }
+    SFT_TRY(read_all(r, &anew, err));
     if (!r->done.committed && (flags & SFT_JOB_REPLACE) == 0) {
         SFT_TRY(sft__stage_check(&r->stage, err));
     }
     if ((flags & SFT_JOB_FINISH) != 0 && !sft__stage_is_there(&r->stage)) {
         return sft__fail(err, SFT_E_STATE, "no task has written anything");
     }
-    SFT_TRY(sft__stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
+    SFT_TRY(sft__stage_open(&r->stage, anew, err));
     SFT_TRY(sft__run_open_journal(r, err));
+    if ((flags & SFT_JOB_RESTART) != 0) {
+        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
+    }
     SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
     if (!r->done.committed && (flags & SFT_JOB_FINISH) == 0) {
         if (r->options.tasks == 0) {
@@ -627,22 +667,6 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         SFT_TRY(sft__run_prove_committed(r, &r->done, NULL, err));
     }
     return end(r, published, err);
-}
-
-void sft__run_leave(running *r) {
-    const bool alone = r->options.tasks == 0 || r->crew.group != NULL;
-    if (!alone || r->journal == SFT__DISK_NONE || r->done.committed) {
-        return; /* others may be at it; or it is not ours */
-    }
-    for (size_t i = 0; i < r->job->unit_count; i++) {
-        if (r->done.units[i] != 0) {
-            return;
-        }
-    }
-    sft__checkpoint_disk_close(r->journal);
-    r->journal = SFT__DISK_NONE;
-    sft__outputs_reset(&r->outputs);
-    (void)!sft__stage_drop(&r->stage, NULL);
 }
 
 void sft__run_reset(running *r) {

@@ -87,6 +87,9 @@ sft_status sft__run_prove_committed(const sft__running *r, const sft__done *done
 sft_status sft__run_commit(sft__running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */
 sft_status sft__run_explain(const sft__running *r, sft_status status, sft_error *err);
+/* A staging folder that is gone was published, as *published says then, not removed: what this
+ * process wrote is not lost. SFT_E_STATE: it is. */
+sft_status sft__run_check_kept(const sft__running *r, bool *published, sft_error *err);
 /* After a failure: a staging folder that nobody can go on from is not left behind. */
 void sft__run_leave(sft__running *r);
 /* Counts bytes, and asks whether to go on. */

@@ -137,7 +137,8 @@ sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *direct
     }
     sft__checkpoint_disk_fact target;
     SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
-    if (*name == '\0' || !target.exists) { /* a directory that is not there appears with its files */
+    if (*name == '\0' ||
+        !target.exists) { /* a directory that is not there appears with its files */
         SFT_TRY(find_folder(s, err));
         if (s->fresh) {
             return SFT_OK;
@@ -162,7 +163,26 @@ sft_status sft__stage_init_set(sft__stage *s, const char *directory, bool durabl
                                 s->root);
 }
 
+static void let_go(sft__stage *s) {
+    if (s->held) {
+        sft__checkpoint_disk_close(s->hold);
+        s->held = false;
+    }
+}
+
+static sft_status hold(sft__stage *s, sft_error *err) {
+    let_go(s);
+    SFT_TRY(sft__checkpoint_disk_hold_folder(s->folder, &s->hold, err));
+    s->held = true;
+    return SFT_OK;
+}
+
+bool sft__stage_have_alone(sft__stage *s) {
+    return s->held && sft__checkpoint_disk_hold_alone(s->hold);
+}
+
 void sft__stage_reset(sft__stage *s) {
+    let_go(s);
     sft__arena_free(&s->arena);
 }
 
@@ -271,9 +291,15 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
         SFT_TRY(sft__checkpoint_disk_make_folder(s->root, err));
     }
     if (restart && sft__ck_is_folder(s->folder)) {
+        SFT_TRY(hold(s, err));
+        if (!sft__stage_have_alone(s)) {
+            return sft__fail(err, SFT_E_STATE,
+                             "another process is at work in \"%.200s\", which a restart removes",
+                             s->folder);
+        }
         SFT_TRY(sft__stage_drop(s, err));
     }
-    return sft__checkpoint_disk_make_folder(s->folder, err);
+    return hold(s, err);
 }
 
 sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_error *err) {
@@ -391,6 +417,22 @@ sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
     }
     sft__buf_reset(&path);
     return status;
+}
+
+bool sft__stage_is_published(const sft__stage *s) {
+    sft__buf path;
+    bool all = true;
+    sft__buf_init(&path, s->allocator);
+    for (size_t i = 0; i < s->job->count + s->job->text_count && all; i++) {
+        const bool text = i >= s->job->count;
+        const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
+        sft__checkpoint_disk_fact fact;
+        all = sft__stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
+              sft__checkpoint_disk_stat(path.data, &fact, NULL) == SFT_OK && fact.regular &&
+              fact.size == size;
+    }
+    sft__buf_reset(&path);
+    return all;
 }
 
 /* One file to its place; one that has gone there before is fine. */

@@ -20,6 +20,8 @@ typedef struct sft__stage {
     sft__arena arena;
     bool fresh;
     bool durable;
+    bool held; /* from opening on: nobody removes the staging folder meanwhile */
+    sft__checkpoint_disk hold;
 } sft__stage;
 
 /* Looks at the target: nothing is made yet. */
@@ -32,7 +34,7 @@ bool sft__stage_is_there(const sft__stage *stage);
 void sft__stage_reset(sft__stage *stage);
 /* Makes the folders that are missing. restart: what lies in the staging folder goes. SFT_E_EXISTS:
  * an output would replace what is no file, or (of several) a source; SFT_E_PATH: the staging folder
- * is a link. */
+ * is a link; SFT_E_STATE: restart, and another process is at work in it. */
 sft_status sft__stage_open(sft__stage *stage, bool restart, sft_error *err);
 /* FOLDER/NAME in `out`, NUL-terminated. */
 sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err);
@@ -48,6 +50,10 @@ sft_status sft__stage_board(const sft__stage *stage, sft__buf *out, sft_error *e
 /* What all journals in a folder say; none is fine. */
 sft_status sft__stage_read(const sft__stage *stage, const char *folder, sft__done *done,
                            sft_error *err);
+/* False: another process is at work in the staging folder, which was opened. */
+bool sft__stage_have_alone(sft__stage *stage);
+/* All that the job writes is in the target, of its size: another process has published it. */
+bool sft__stage_is_published(const sft__stage *stage);
 /* SFT_E_EXISTS if an output is there. */
 sft_status sft__stage_check(const sft__stage *stage, sft_error *err);
 /* All files are complete, flushed, and closed: gives them their names. Can be done again. */

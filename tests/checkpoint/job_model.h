@@ -273,4 +273,69 @@ static void joined_close(joined *j) {
     }
 }
 
+/* A model cut for five ranks, ready to run. */
+typedef struct scene {
+    sft_catalog *whole;
+    cuts c;
+    parts p;
+    sft_job *job;
+    char target[128];
+    char stage[128];
+    char reference[128];
+    uint64_t bytes; /* of tensors */
+} scene;
+
+static void scene_open(scene *s, uint64_t ranks) {
+    assert_int_equal(sft_catalog_open(&s->whole, in_folder(base, "whole.safetensors"), NULL, NULL),
+                     SFT_OK);
+    cuts_init(&s->c, ranks);
+    parts_init(&s->p, s->whole, &s->c);
+    s->job = make(&s->p);
+    (void)snprintf(s->target, sizeof s->target, "%s/target", base);
+    (void)snprintf(s->stage, sizeof s->stage, "%s/.target.sft-part", base);
+    (void)snprintf(s->reference, sizeof s->reference, "%s/reference%u", base, (unsigned)ranks);
+    sft_job_cost cost;
+    sft_job_total(s->job, &cost);
+    s->bytes = cost.bytes - cost.header_bytes;
+    run(s->job, s->reference, NULL, 0);
+}
+
+static void scene_close(scene *s) {
+    sft_job_free(s->job);
+    parts_reset(&s->p);
+    cuts_reset(&s->c);
+    sft_catalog_close(s->whole);
+    folder_remove(s->reference);
+    folder_remove(s->target);
+    folder_remove(s->stage);
+}
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* Everything is in place, and nothing else. */
+static void assert_complete(const scene *s) {
+    DIR *const d = opendir(s->target);
+    size_t entries = 0;
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        entries += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    }
+    (void)closedir(d);
+    assert_int_equal(entries, s->p.count + 1);
+    assert_false(is_there(s->stage));
+    assert_equal_files(in_folder(s->target, text.name), in_folder(s->reference, text.name));
+    for (size_t r = 0; r < s->p.count; r++) {
+        assert_equal_files(in_folder(s->target, s->p.names[r]),
+                           in_folder(s->reference, s->p.names[r]));
+    }
+}
+
+static sft_status try_run(const scene *s, const sft_job_run_options *o, sft_job_result *result,
+                          sft_error *err) {
+    SFT_INIT(result);
+    return sft_job_run(s->job, s->target, o, result, err);
+}
+
 #endif

@@ -105,71 +105,6 @@ static void every_n_becomes_every_m_and_back(void **state) {
 
 /* ---------------------------------------------------------------- runs that end early */
 
-/* A model cut for five ranks, ready to run. */
-typedef struct scene {
-    sft_catalog *whole;
-    cuts c;
-    parts p;
-    sft_job *job;
-    char target[128];
-    char stage[128];
-    char reference[128];
-    uint64_t bytes; /* of tensors */
-} scene;
-
-static void scene_open(scene *s, uint64_t ranks) {
-    assert_int_equal(sft_catalog_open(&s->whole, in_folder(base, "whole.safetensors"), NULL, NULL),
-                     SFT_OK);
-    cuts_init(&s->c, ranks);
-    parts_init(&s->p, s->whole, &s->c);
-    s->job = make(&s->p);
-    (void)snprintf(s->target, sizeof s->target, "%s/target", base);
-    (void)snprintf(s->stage, sizeof s->stage, "%s/.target.sft-part", base);
-    (void)snprintf(s->reference, sizeof s->reference, "%s/reference%u", base, (unsigned)ranks);
-    sft_job_cost cost;
-    sft_job_total(s->job, &cost);
-    s->bytes = cost.bytes - cost.header_bytes;
-    run(s->job, s->reference, NULL, 0);
-}
-
-static void scene_close(scene *s) {
-    sft_job_free(s->job);
-    parts_reset(&s->p);
-    cuts_reset(&s->c);
-    sft_catalog_close(s->whole);
-    folder_remove(s->reference);
-    folder_remove(s->target);
-    folder_remove(s->stage);
-}
-
-static bool is_there(const char *path) {
-    return access(path, F_OK) == 0;
-}
-
-/* Everything is in place, and nothing else. */
-static void assert_complete(const scene *s) {
-    DIR *const d = opendir(s->target);
-    size_t entries = 0;
-    assert_non_null(d);
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        entries += e->d_name[0] != '.' || strlen(e->d_name) > 2;
-    }
-    (void)closedir(d);
-    assert_int_equal(entries, s->p.count + 1);
-    assert_false(is_there(s->stage));
-    assert_equal_files(in_folder(s->target, text.name), in_folder(s->reference, text.name));
-    for (size_t r = 0; r < s->p.count; r++) {
-        assert_equal_files(in_folder(s->target, s->p.names[r]),
-                           in_folder(s->reference, s->p.names[r]));
-    }
-}
-
-static sft_status try_run(const scene *s, const sft_job_run_options *o, sft_job_result *result,
-                          sft_error *err) {
-    SFT_INIT(result);
-    return sft_job_run(s->job, s->target, o, result, err);
-}
-
 typedef struct stopping {
     uint64_t at;
 } stopping;
@@ -594,6 +529,98 @@ static void tasks_add_up(void **state) {
     scene_close(&s);
 }
 
+/* While a task is at work, something else happens to the staging folder. */
+typedef struct meddling {
+    const scene *s;
+    uint32_t flags; /* of another run; none of them: the folder is removed */
+    sft_status status;
+    bool done;
+} meddling;
+
+static int meddle(void *ctx, const sft_progress *progress) {
+    meddling *const m = ctx;
+    sft_job_run_options o;
+    sft_job_result result;
+    if (m->done || progress->bytes_done < (m->flags != 0 ? 1 : progress->bytes_total)) {
+        return 0;
+    }
+    m->done = true;
+    if (m->flags == 0) {
+        folder_remove(m->s->stage);
+        return 0;
+    }
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.flags = m->flags;
+    m->status = try_run(m->s, &o, &result, NULL);
+    return 0;
+}
+
+/* Nobody removes what a task is writing; and if it is done nevertheless, the task says so. */
+static void tasks_keep_what_they_write(void **state) {
+    const uint32_t flags[] = {SFT_JOB_FINISH, SFT_JOB_RESTART};
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    meddling m = {&s, 0, SFT_OK, false};
+    const sft_control control = {sizeof control, meddle, &m};
+    (void)state;
+    scene_open(&s, 4);
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.tasks = 2;
+    for (size_t i = 0; i < 2; i++) {
+        m.flags = flags[i];
+        m.done = false;
+        o.task = 1;
+        o.control = &control;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_true(m.done);
+        assert_int_equal(m.status, SFT_E_STATE);
+        assert_true(is_there(s.stage));
+        o.task = 2;
+        o.control = NULL;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_int_equal(result.published, 1);
+        assert_int_equal(result.bytes_kept, 0); /* its own share: the other was kept */
+        assert_complete(&s);
+        folder_remove(s.target);
+    }
+    m.flags = 0;
+    m.done = false;
+    o.control = &control;
+    assert_int_equal(try_run(&s, &o, &result, &err), SFT_E_STATE);
+    assert_true(m.done && !is_there(s.target));
+    assert_non_null(strstr(err.message, "was removed while this task wrote"));
+    scene_close(&s);
+}
+
+/* A task that restarts does its own share anew, and leaves those of others alone. */
+static void tasks_restart(void **state) {
+    scene s;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+    uint64_t written = 0;
+    (void)state;
+    scene_open(&s, 4);
+    SFT_INIT(&o);
+    o.durability = SFT_DURABLE_NONE;
+    o.flags = SFT_JOB_RESTART;
+    o.tasks = 3;
+    for (unsigned i = 0; i < 4; i++) { /* the first one twice */
+        o.task = i < 2 ? 1 : i;
+        assert_int_equal(try_run(&s, &o, &result, &err), SFT_OK);
+        assert_int_equal(result.published, i == 3);
+        assert_int_equal(result.bytes_kept, 0);
+        written += i > 0 ? result.bytes_written : 0;
+    }
+    assert_int_equal(written, s.bytes);
+    assert_complete(&s);
+    scene_close(&s);
+}
+
 /* ---------------------------------------------------------------- kills */
 
 static double seconds(void) {
@@ -805,6 +832,8 @@ int main(void) {
         cmocka_unit_test(a_journal_is_believed_only_if_it_fits),
         cmocka_unit_test(a_committed_journal_goes_last),
         cmocka_unit_test(tasks_add_up),
+        cmocka_unit_test(tasks_keep_what_they_write),
+        cmocka_unit_test(tasks_restart),
         cmocka_unit_test(kills_leave_nothing_half),
         cmocka_unit_test(what_makes_no_job),
         cmocka_unit_test(pieces_must_tile),
