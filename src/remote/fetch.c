@@ -5,6 +5,7 @@
  * they are published, the index last. Read first: room.h, staging.h.
  */
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "remote/staging.h"
 #include <sft/digest.h>
 #include <sft/extend.h>
@@ -117,6 +118,27 @@ static sft_status whole_file(const work *w, outcome *f, const char *name, sft_so
     return f->size > 0 ? add_span(w, f, &s, err) : SFT_OK;
 }
 
+/* What a server's index names becomes files here: weights, in plain sight, and nothing by which
+ * other programs, or later calls, are led. */
+static sft_status check_written(const char *name, sft_error *err) {
+    static const char end[] = ".safetensors";
+    const size_t len = strlen(name);
+    bool good = len >= sizeof end && strcmp(name + len - (sizeof end - 1), end) == 0;
+    uint32_t c = 0;
+
+    for (size_t i = 0; i < len && good;) {
+        const size_t n = sft__utf8_decode(name + i, len - i, &c);
+        const bool first = i == 0 || name[i - 1] == '/';
+        good = n > 0 && !sft__utf8_deceptive(c) && !(first && (c == '.' || c == '-' || c == '~'));
+        i += n;
+    }
+    return good ? SFT_OK
+                : sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                                "the index names \"%.200s\": only files that end in .safetensors, "
+                                "and are neither hidden nor named deceptively, are fetched",
+                                name);
+}
+
 static sft_status whole_model(work *w, const sft__opened *o, sft_error *err) {
     const size_t count = o->count + (o->index != NULL ? 1 : 0);
     const char *name;
@@ -128,6 +150,7 @@ static sft_status whole_model(work *w, const sft__opened *o, sft_error *err) {
     }
     w->count = count;
     for (size_t i = 0; i < o->count; i++) {
+        SFT_TRY(o->index != NULL ? check_written(o->files[i].name, err) : SFT_OK);
         SFT_TRY(whole_file(w, &w->files[i], o->files[i].name, o->files[i].source,
                            o->files[i].object, err));
     }

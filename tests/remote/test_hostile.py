@@ -592,6 +592,21 @@ def fetched(t: harness.Tests) -> None:
     t.equal("verified", (got["status"], got["published"], got["verified"]), ("SFT_OK", 3, 3))
     got = t.probe(*args, "fetch", "hf://org/repo/" + INDEX, out)
     t.equal("kept", (got["status"], got["published"], got["kept"]), ("SFT_OK", 0, 3))
+    # what an index names is weights in plain sight, or nothing is written
+    out = os.path.join(t.tmp, "plain")
+    data = harness.tensors_file({"x": b"12345"})
+    for name in (".bashrc", ".hidden.safetensors", "a/.b/c.safetensors", ".sft-part", "-f", "-f.safetensors", "~", "config.json",
+                 "model.safetensors.part", "model.safetensors.part.journal", "m\u202e.safetensors", ".safetensors"):
+        t.put("named/" + name, data)
+        t.put("named/" + INDEX, json.dumps({"weight_map": {"x": name}}).encode())
+        t.equal("fetch names " + ascii(name), t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"], "SFT_E_PATH")
+        t.equal("nothing of " + ascii(name), os.path.exists(out) and os.listdir(out), False)
+    for name in ("a b.safetensors", "parts/m-1.of~2.safetensors", "\u6a21\u578b.safetensors"):
+        t.put("named/" + name, data)
+        t.put("named/" + INDEX, json.dumps({"weight_map": {"x": name}}).encode())
+        t.equal("fetch names " + ascii(name), t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"], "SFT_OK")
+        t.check("there is " + ascii(name), os.path.exists(os.path.join(out, name)))
+        shutil.rmtree(out)
     # a selection
     out = os.path.join(t.tmp, "out3")
     got = t.probe("keep=norm", "fetch", base + "/ok/" + INDEX, out)
