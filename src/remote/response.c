@@ -296,6 +296,9 @@ static void field(sft__response *r, const char *name, size_t name_len, const cha
         (void)sft__multipart_boundary(value, len, r->boundary);
     } else if (name_is(name, name_len, "etag")) {
         keep(r->etag, sizeof r->etag, value, len);
+        if (strcmp(r->etag, "\"\"") == 0 || strcmp(r->etag, "W/\"\"") == 0) {
+            r->etag[0] = '\0'; /* of a server that has none: the same for all versions */
+        }
     } else if (name_is(name, name_len, "last-modified")) {
         keep(r->modified, sizeof r->modified, value, len);
     } else if (name_is(name, name_len, "x-linked-etag")) {

@@ -136,6 +136,10 @@ static void test_heads(void **state) {
     assert_false(r.has_length);
     lines(&r, "HTTP/1.1 200 OK\r\nETag: \"\001\"\r\n\r\n");
     assert_string_equal(r.etag, "");
+    lines(&r, "HTTP/1.1 200 OK\r\nETag: \"\"\r\n\r\n"); /* tells no version */
+    assert_string_equal(r.etag, "");
+    lines(&r, "HTTP/1.1 200 OK\r\nETag: W/\"\"\r\n\r\n");
+    assert_string_equal(r.etag, "");
     lines(&r, "HTTP/1.1 100 Continue\r\nETag: \"x\"\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
     assert_true(r.status == 200 && r.etag[0] == '\0');
 }
