@@ -249,6 +249,49 @@ def containers():
     case("a legacy stream that begins so", b"\x80\x02" + EVIL[:-1] + b"0" + magic[2:], D, "os.system")
 
 
+def numpy_types():
+    """States of numpy.dtype and calls of numpy.ndarray that take bytes of the file for addresses, beside those that numpy writes."""
+    kind = "numpy-dtype"
+    dtype = b"cnumpy\ndtype\n"
+    plain = b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+
+    def made(name):
+        return dtype + b"(" + u(name) + b"\x89\x88tR"
+
+    def state(fields, size, flags, base=b"N"):
+        return b"(K\x03U\x01|" + base + b"(U\x01at" + fields + b"K" + bytes([size]) + b"K\x01K" + bytes([flags]) + b"tb"
+
+    def field(what, offset):
+        return b"}U\x01a" + what + b"J" + struct.pack("<I", offset) + b"\x86s"
+
+    objects = made("O8") + b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
+    number = made("f8") + plain
+    case("a type of numbers", number + b".", H)
+    case("a type of objects", objects + b".", H)
+    case("a type of protocol 0", b"cnumpy\ndtype\n(S'f8'\nI00\nI01\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntb.", H)
+    case("texts and records", made("U5") + b"(K\x03U\x01<NNNK\x14K\x04K\x08tb" + made("V8") + state(field(number, 0), 8, 16) + b"\x86.", H)
+    case("a record of objects", made("V8") + state(field(objects, 0), 8, 27) + b".", H)
+    case("a type with a shape", made("V16") + b"(K\x03U\x01|" + number + b"K\x02\x85\x86NNK\x10K\x08K\x00tb.", H)
+    case("objects that say they are none", made("V8") + state(field(objects, 0), 8, 0) + b".", D, kind)
+    case("objects without their flags", made("O8") + plain + b".", D, kind)
+    case("a field behind its element", made("V8") + state(field(number, 1 << 30), 8, 16) + b".", D, kind)
+    case("a number of a mebibyte", made("f8") + b"(K\x03U\x01<NNNJ\0\0\x10\0K\x01K\x00tb.", D, kind)
+    case("a shape beyond the element", made("V8") + state(b"N", 8, 0, number + b"K\x20\x85\x86") + b".", D, kind)
+    both = b"}(U\x01a" + objects + b"K\x00\x86U\x01b" + number + b"K\x00\x86u"
+    case("objects under numbers", made("V8") + state(both, 8, 27) + b".", D, kind)
+    case("a state that is computed", made("V8") + b"c__builtin__\ntuple\n]\x85Rb.", U, kind)
+    case("a second state", number + b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.", D, kind)
+    case("a type that is used before its state", made("V8") + b"q\x01h\x010" + state(field(objects, 0), 8, 27) + b".", D, kind)
+    shared = b"}q\x05" + b"0" + made("V8") + state(b"h\x05", 8, 16)
+    case("fields from elsewhere", shared + b".", U, kind)
+    later = made("V8") + state(b"}q\x05", 8, 16) + b"h\x05U\x01a" + objects + b"K\x00\x86s0."
+    case("fields that come later", later, U, kind)
+    case("a type by another way", b"ccopy_reg\n_reconstructor\n(" + dtype + dtype + u("V8") + b"tR" + b"c__builtin__\ntuple\n]\x85Rb.", U, kind)
+    case("a type by NEWOBJ", dtype + u("V8") + b"\x85\x81" + state(field(objects, 0), 8, 0) + b".", D, kind)
+    case("an array of addresses", b"cnumpy\nndarray\n(K\x01\x85U\x01OC\x08AAAAAAAAtR.", D, "numpy-array")
+    case("an array that is called", b"cnumpy\nndarray\n(K\x01\x85U\x02f8C\x08AAAAAAAAtR.", U, "numpy-array")
+
+
 def nested():
     once = b("".encode() + EVIL) + b"."
     case("in bytes", once, D, "os.system")
@@ -363,7 +406,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     tool = os.path.abspath(args.tool)
-    for make in (floor, streams, names, containers, nested, joblib, bombs):
+    for make in (floor, streams, names, numpy_types, containers, nested, joblib, bombs):
         make()
     faults, slowest, largest = unsorted(), (0, ""), (0, "")
     with tempfile.TemporaryDirectory() as folder:

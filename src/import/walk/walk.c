@@ -31,13 +31,16 @@ static void begin_pickle(walk *w) {
     w->marks.count = 0;
     w->marked = false;
     w->reread = false;
-    w->objects = false;
-    w->number_count = 0;
+    w->refilled = false;
+    w->has_fields = false;
     memset(&w->array, 0, sizeof w->array);
     if ((w->ways & WALK_KEEP) == 0) { /* what an Unpickler keeps: memo, and the rest of a frame */
         w->in.frame = 0;
         w->text_count = 0;
         w->pool_len = 0;
+        w->number_count = 0;
+        w->type_count = 0;
+        w->field_count = 0;
         sft__walk_memo_clear(&w->memo);
     }
 }
@@ -248,6 +251,8 @@ static void walk_reset(walk *w) {
     sft__free(a, w->starts, w->start_room * sizeof *w->starts);
     sft__free(a, w->seen.slots, w->seen.room * sizeof *w->seen.slots);
     sft__free(a, w->numbers, w->number_room * sizeof *w->numbers);
+    sft__free(a, w->types, w->type_room * sizeof *w->types);
+    sft__free(a, w->fields, w->field_room * sizeof *w->fields);
     sft__free(a, w->texts, w->text_room * sizeof *w->texts);
     sft__free(a, w->pool, w->pool_room);
     sft__free(a, w->stack.at, w->stack.room * sizeof *w->stack.at);

@@ -64,17 +64,17 @@ enum walk_kind {
     V_ANY = 0, /* what a call, a persistent id or a buffer gave: could be anything */
     V_CLASS,   /* what a lookup gave: WALK_ROLE_* */
     V_NONE,
-    V_INT,    /* WALK_JOBLIB: index of its number + 1, or 0 */
+    V_INT,    /* walk_array.c: its number, or where it is kept; 0: unknown */
     V_SCALAR, /* another number or truth value */
     V_STR,    /* index of the text; 0: forgotten */
     V_BYTES,
     V_BYTEARRAY,
     V_LIST,
-    V_DICT,
+    V_DICT, /* WALK_DICT_* */
     V_SET,
     V_FROZENSET,
-    V_TUPLE,   /* WALK_JOBLIB: index of the note about it + 1, or 0 */
-    V_DTYPE,   /* WALK_JOBLIB: a numpy.dtype: index of the note + 1 */
+    V_TUPLE,   /* walk_array.c: what is known of it; 0: nothing */
+    V_DTYPE,   /* a numpy.dtype: its walk_type + 1, or 0 */
     V_WRAPPER, /* WALK_JOBLIB: a NumpyArrayWrapper before its BUILD */
     V_OBJECT,  /* an array, a type, a container: no text */
     V_KINDS
@@ -85,8 +85,12 @@ enum {
     WALK_ROLE_NONE,
     WALK_ROLE_KNOWN, /* on the allow-list, and what it makes is a V_OBJECT */
     WALK_ROLE_DTYPE,
-    WALK_ROLE_WRAPPER
+    WALK_ROLE_WRAPPER,
+    WALK_ROLE_ARRAY /* numpy.ndarray */
 };
+/* A dict could be the fields of a type: not this one; not surely, it has been elsewhere; it is empty; more:
+ * the last of its walk_fields. */
+enum { WALK_DICT_PLAIN, WALK_DICT_SHARED, WALK_DICT_FRESH };
 
 static inline walk_value walk_make(unsigned kind, uint32_t number) {
     return (walk_value)(kind << WALK_SHIFT) | number;
@@ -144,6 +148,24 @@ typedef struct walk_array {
     bool has_type;
 } walk_array;
 
+/* A numpy.dtype, as numpy itself would have made it. */
+typedef struct walk_type {
+    uint64_t size; /* bytes of an element */
+    char kind;     /* of numpy's letters */
+    bool known;
+    bool objects; /* holds addresses of objects */
+    bool built;   /* has its state */
+    bool used;    /* was at hand elsewhere before it had one */
+} walk_type;
+
+typedef struct walk_field {
+    uint64_t offset;
+    uint64_t size;
+    uint32_t note; /* of its tuple */
+    uint32_t next; /* number of a dict, of the fields before */
+    bool objects;
+} walk_field;
+
 /* A finding that waits for the end of its pickle. */
 enum { WALK_PENDING = 64 };
 typedef struct walk_pending {
@@ -200,6 +222,12 @@ typedef struct walk {
     size_t number_count;
     size_t number_room;
     walk_array array;
+    walk_type *types;
+    size_t type_count;
+    size_t type_room;
+    walk_field *fields;
+    size_t field_count;
+    size_t field_room;
     walk_table seen;  /* where pickles began */
     uint64_t *starts; /* where more may begin: the ends of frames */
     size_t start_count;
@@ -222,7 +250,8 @@ typedef struct walk {
     bool marked;     /* this pickle began with PROTO 2 or more */
     bool reread;     /* the memo was read or MEMOIZE used in this pickle */
     bool limited;    /* something was too large to be followed */
-    bool objects;    /* WALK_JOBLIB: a type of objects was made */
+    bool refilled;   /* a dict was filled that had been elsewhere */
+    bool has_fields; /* a type with fields was made */
     bool inner;      /* WALK_JOBLIB: in the pickle of an array of objects */
     size_t inner_base;
     walk_memo outer;
@@ -310,12 +339,39 @@ void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, 
 /* One that was decoded (which is changed here). */
 void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len);
 
-/* WALK_JOBLIB: notes of tuples, items of dicts, types; the bytes behind a BUILD. */
+/* Notes of numbers and tuples. WALK_JOBLIB: items of dicts, the bytes behind a BUILD. */
 walk_value sft__walk_array_int(walk *w, uint64_t value);
 walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count);
 walk_value sft__walk_array_call(walk *w, walk_value called, walk_value args);
+walk_value sft__walk_array_new(walk *w, walk_value of); /* of a class or function of numpy, or V_ANY */
+bool sft__walk_int_of(const walk *w, walk_value v, uint64_t *value);
+bool sft__walk_product_of(const walk *w, walk_value v, uint64_t *value); /* of numbers in a tuple */
+const walk_text *sft__walk_first_text(const walk *w, walk_value tuple);
+/* The values of a tuple that is a field, a base with its shape (2), or the state of a type (8). */
+const uint64_t *sft__walk_note(const walk *w, walk_value tuple, size_t count);
 void sft__walk_array_item(walk *w, walk_value key, walk_value value);
 walk_step sft__walk_array_built(walk *w);
+
+/* Types of numpy, walk_dtype.c: what a call makes of its arguments; NULL: unknown; a text or type that is
+ * surely one of numbers; the dict with one more item; the state that a BUILD gives. */
+walk_value sft__walk_dtype(walk *w, walk_value args);
+walk_type *sft__walk_type(const walk *w, walk_value v);
+bool sft__walk_is_numbers(const walk *w, walk_value v);
+walk_value sft__walk_dict_item(walk *w, walk_value dict, walk_value value);
+void sft__walk_fields_shared(walk *w);
+void sft__walk_dtype_state(walk *w, walk_value target, walk_value state);
+/* What the memo or DUP keeps of a value: the one that is at hand is no longer alone. */
+static inline walk_value walk_shared(walk_value v) {
+    return walk_kind(v) == V_DICT && walk_number(v) != WALK_DICT_PLAIN
+               ? walk_make(V_DICT, WALK_DICT_SHARED)
+               : v;
+}
+static inline void walk_use(walk *w, walk_value v) {
+    walk_type *t = walk_kind(v) == V_DTYPE ? sft__walk_type(w, v) : NULL;
+    if (t != NULL && !t->built) {
+        t->used = true;
+    }
+}
 
 /* ---------------------------------------------------------------- opcodes */
 

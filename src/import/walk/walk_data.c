@@ -17,7 +17,7 @@ walk_step sft__walk_op_list(walk *w) {
     return walk_push_kind(w, V_LIST, 0);
 }
 walk_step sft__walk_op_dict(walk *w) {
-    return walk_push_kind(w, V_DICT, 0);
+    return walk_push_kind(w, V_DICT, WALK_DICT_FRESH);
 }
 walk_step sft__walk_op_set(walk *w) {
     return walk_push_kind(w, V_SET, 0);
@@ -176,6 +176,14 @@ const uint8_t *sft__walk_whole_line(walk *w, size_t *len, bool *cut) {
     return text != NULL && whole ? text : NULL;
 }
 
+/* -1 is as BININT has it. */
+static walk_step push_line(walk *w, bool negative, uint64_t value) {
+    const walk_value v = !negative     ? sft__walk_array_int(w, value)
+                         : value == 1 ? sft__walk_array_int(w, UINT32_MAX)
+                                      : walk_make(V_SCALAR, 0);
+    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+}
+
 walk_step sft__walk_op_int(walk *w) {
     bool negative;
     uint64_t value;
@@ -186,9 +194,7 @@ walk_step sft__walk_op_int(walk *w) {
     if (text == NULL || !sft__walk_int(text, len, 0, &value, &negative)) {
         return WALK_FAIL;
     }
-    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
-               ? WALK_GO
-               : WALK_FAIL;
+    return push_line(w, negative, value);
 }
 
 walk_step sft__walk_op_long(walk *w) {
@@ -205,9 +211,7 @@ walk_step sft__walk_op_long(walk *w) {
     if (!sft__walk_int(text, len, 0, &value, &negative)) {
         return WALK_FAIL;
     }
-    return sft__walk_push(w, negative ? walk_make(V_SCALAR, 0) : sft__walk_array_int(w, value))
-               ? WALK_GO
-               : WALK_FAIL;
+    return push_line(w, negative, value);
 }
 
 walk_step sft__walk_op_float(walk *w) {

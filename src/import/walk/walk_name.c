@@ -205,10 +205,14 @@ static void subject_put(walk_pending *f, walk_words s) {
 static uint32_t role_of(const sft__global *row) {
     const uint32_t known = row != NULL ? row->known : SFT__G_UNKNOWN;
 
+    if (row != NULL && strcmp(row->module, "numpy.dtypes") == 0) {
+        return WALK_ROLE_DTYPE;
+    }
     return known == SFT__G_UNKNOWN || known == SFT__G_INERT || known == SFT__G_ENCODE ||
                    known == SFT__G_EVAL || known == SFT__G_REBUILD_FROM_TYPE
                ? WALK_ROLE_NONE
            : known == SFT__G_NP_DTYPE ? WALK_ROLE_DTYPE
+           : known == SFT__G_NP_NDARRAY && strcmp(row->name, "ndarray") == 0 ? WALK_ROLE_ARRAY
            : known == SFT__G_JOBLIB_ARRAY && strcmp(row->name, "NumpyArrayWrapper") == 0
                ? WALK_ROLE_WRAPPER
                : WALK_ROLE_KNOWN;

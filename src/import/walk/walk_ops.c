@@ -42,7 +42,13 @@ static walk_step op_pop_mark(walk *w) {
 
 static walk_step op_dup(walk *w) {
     walk_value *top;
-    return sft__walk_top(w, &top) && sft__walk_push(w, *top) ? WALK_GO : WALK_FAIL;
+
+    if (!sft__walk_top(w, &top)) {
+        return WALK_FAIL;
+    }
+    *top = walk_shared(*top);
+    walk_use(w, *top);
+    return sft__walk_push(w, *top) ? WALK_GO : WALK_FAIL;
 }
 
 /* ---------------------------------------------------------------- containers */
@@ -83,11 +89,13 @@ static walk_step collect(walk *w, unsigned kind) {
     if (!sft__walk_mark(w, &first) || (kind == V_DICT && (w->stack.count - first) % 2 != 0)) {
         return WALK_FAIL;
     }
+    walk_value made_of = walk_make(kind, kind == V_DICT ? WALK_DICT_FRESH : 0);
     for (size_t i = first; kind == V_DICT && i + 1 < w->stack.count; i += 2) {
         sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+        made_of = sft__walk_dict_item(w, made_of, w->stack.at[i + 1]);
     }
     w->stack.count = first;
-    return walk_push_kind(w, kind, 0);
+    return sft__walk_push(w, made_of) ? WALK_GO : WALK_FAIL;
 }
 static walk_step op_to_list(walk *w) {
     return collect(w, V_LIST);
@@ -135,8 +143,14 @@ static walk_step items(walk *w, size_t first) {
     if (count % 2 != 0) {
         return WALK_FAIL;
     }
+    const bool dict =
+        first > sft__walk_floor(w) && walk_kind(w->stack.at[first - 1]) == V_DICT;
     for (size_t i = first; i < w->stack.count; i += 2) {
         sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+        if (dict) {
+            w->stack.at[first - 1] =
+                sft__walk_dict_item(w, w->stack.at[first - 1], w->stack.at[i + 1]);
+        }
     }
     return put_into(w, first, V_DICT, V_LIST, V_BYTEARRAY);
 }
@@ -158,7 +172,7 @@ static walk_step memo_put(walk *w, uint64_t key) {
     if (!sft__walk_top(w, &top)) {
         return WALK_FAIL;
     }
-    sft__walk_memo_put(w, key, *top);
+    sft__walk_memo_put(w, key, walk_shared(*top));
     return WALK_GO;
 }
 
@@ -166,7 +180,11 @@ static walk_step memo_get(walk *w, uint64_t key) {
     walk_value v;
 
     w->reread = true;
-    return sft__walk_memo_get(w, key, &v) && sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    if (!sft__walk_memo_get(w, key, &v)) {
+        return WALK_FAIL;
+    }
+    walk_use(w, v);
+    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
 
 /* The number of a line; larger ones than Python's C code knows are keys of its dict. */
@@ -266,6 +284,10 @@ static walk_step op_global(walk *w) {
 /* What calling a class or function gives. */
 static walk_step made(walk *w, walk_value of) {
     const uint32_t role = walk_kind(of) == V_CLASS ? walk_number(of) : WALK_ROLE_NONE;
+    const walk_value array = sft__walk_array_new(w, of);
+    if (walk_kind(array) != V_ANY) {
+        return sft__walk_push(w, array) ? WALK_GO : WALK_FAIL;
+    }
     const bool wrapper = role == WALK_ROLE_WRAPPER && (w->ways & WALK_JOBLIB) != 0;
     return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
 }
@@ -341,6 +363,11 @@ static walk_step op_ext4(walk *w) {
     return extension(w, 4);
 }
 
+static walk_step called_with(walk *w, walk_value of, walk_value args) {
+    const walk_value v = sft__walk_array_call(w, of, args);
+    return walk_kind(v) != V_ANY ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : made(w, of);
+}
+
 static walk_step op_reduce(walk *w) {
     walk_value args;
     walk_value of;
@@ -351,14 +378,15 @@ static walk_step op_reduce(walk *w) {
     if (is_arguments(args)) {
         sft__walk_called(w, walk_kind(args) == V_TUPLE || walk_kind(args) == V_ANY);
     }
-    const walk_value v = sft__walk_array_call(w, of, args);
-    return walk_kind(v) != V_ANY ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : made(w, of);
+    return called_with(w, of, args);
 }
 
 static walk_step new_of(walk *w, size_t args) {
+    walk_value given = walk_make(V_ANY, 0);
     walk_value v;
 
     for (size_t i = 0; i <= args; i++) {
+        given = i == 1 ? v : given;
         if (!sft__walk_pop(w, &v)) {
             return WALK_FAIL;
         }
@@ -367,7 +395,7 @@ static walk_step new_of(walk *w, size_t args) {
         return WALK_FAIL;
     }
     sft__walk_called(w, true);
-    return made(w, v);
+    return called_with(w, v, args == 1 ? given : walk_make(V_ANY, 0));
 }
 static walk_step op_newobj(walk *w) {
     return new_of(w, 1);
@@ -401,6 +429,9 @@ static walk_step op_build(walk *w) {
     if (walk_kind(*inst) == V_CLASS && walk_kind(state) != V_NONE) {
         sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "pickle-build",
                       "changes a class, function or module instead of an object of its own");
+    }
+    if (walk_kind(*inst) == V_DTYPE) {
+        sft__walk_dtype_state(w, *inst, state);
     }
     if (walk_kind(*inst) == V_WRAPPER) {
         *inst = walk_make(V_OBJECT, 0);
