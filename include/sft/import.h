@@ -259,6 +259,9 @@ typedef struct sft_import_convert_options {
     /* Gives the source behind an input that is no path (a URL, say), owned by the conversion from then on;
      * *out stays NULL for a path. May be NULL. */
     sft_status (*open)(void *ctx, const char *input, sft_source **out, sft_error *err);
+    /* Called for what was cast, by any thread of the pool: n elements in the tensor's type and in the item's,
+     * both little-endian and whole blocks. May be NULL. */
+    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after, size_t n);
 } sft_import_convert_options;
 
 typedef struct sft_import_converted {
@@ -336,6 +339,8 @@ typedef struct sft_export_options {
     /* What of the catalog the file does not hold (metadata, other names), as findings; NULL: not wanted.
      * Owned by the caller on success (sft_import_report_free), NULL on failure. */
     sft_import_report **report;
+    /* As in sft_import_convert_options. */
+    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after, size_t n);
 } sft_export_options;
 
 /* Is there a writer for the format? Its formats: docs/import.md. */

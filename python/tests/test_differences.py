@@ -69,10 +69,12 @@ def test_a_symbolic_link_stays_one(tmp_path):
     assert sn.load_file(tmp_path / "real")["a"].sum() == 3
 
 
-def test_a_device_is_not_renamed_over():
-    with pytest.raises((SafetensorError, OSError)):
-        sn.save_file({"a": np.ones(3)}, "/dev/null")
-    assert not os.path.isfile("/dev/null")
+def test_what_is_no_file_is_not_renamed_over(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises((SafetensorError, OSError)):
+            sn.save_file({"a": np.ones(3)}, path)
+        assert not os.path.isfile(path)
 
 
 def test_an_empty_dimension_slices(tmp_path):

@@ -5,6 +5,7 @@
  * first.
  */
 #include "beside.h"
+#include "cast_lost.h"
 #include "cmd.h"
 #include "foreign.h"
 #include "kept.h"
@@ -52,6 +53,7 @@ typedef struct converting {
     used_patterns drops;
     used_patterns renamed;
     used_patterns casted;
+    cli_cast_lost *lost;
     cli_table table;
     cli_json json;
     bool plan;
@@ -299,6 +301,12 @@ static void planned(void *ctx, const sft_import_item *item) {
                                                                          : "copy");
 }
 
+static void casted(void *ctx, const sft_import_item *item, const void *before, const void *after,
+                   size_t n) {
+    const converting *k = ctx;
+    cli_cast_saw(k->lost, item->tensor, item->dtype, before, after, n);
+}
+
 static void json_begin(converting *k) {
     cli *c = k->c;
     cli_json *j = &k->json;
@@ -441,6 +449,7 @@ static void convert(converting *k) {
     o.choose = has_choices(c) ? choose : NULL;
     o.open = open_url;
     o.planned = k->plan ? planned : NULL;
+    o.casted = casted;
     o.ctx = k;
     o.metadata = k->metadata;
     o.metadata_count = k->metadata_count;
@@ -469,6 +478,7 @@ static void convert(converting *k) {
         cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, k->api, report);
         warn_unused(k);
         cli_lost_keep(c, k->api, report);
+        cli_cast_tell(k->lost, c, c->operand_count == 1 ? c->operands[0] : output);
         if (c->operand_count == 1) {
             cli_siblings_tell(c, c->operands[0], output, NULL);
         }
@@ -535,6 +545,7 @@ static void export_options(converting *k, sft_export_options *o) {
     o->control = cli_control(c, "converting");
     o->choose = choose;
     o->planned = k->plan ? planned : NULL;
+    o->casted = casted;
     o->ctx = k;
     o->metadata = k->metadata;
     o->metadata_count = k->metadata_count;
@@ -577,6 +588,7 @@ static void export_into(converting *k, uint32_t format) {
         cli_warn_report(c, c->operands[0], k->api, report);
         warn_unused(k);
         cli_lost_keep(c, k->api, report);
+        cli_cast_tell(k->lost, c, c->operands[0]);
         cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
     }
     if (status == SFT_OK && c->json) {
@@ -636,6 +648,7 @@ static void run(cli *c) {
     k.drops = patterns_of(c, "drop");
     k.renamed = patterns_of(c, "rename");
     k.casted = patterns_of(c, "cast");
+    k.lost = cli_cast_watch();
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
     k.api = cli_wing_get(CLI_WING_IMPORT, &err);
     const char *output = cli_text(c, "output");
@@ -676,6 +689,7 @@ static void run(cli *c) {
     free(k.drops.used);
     free(k.renamed.used);
     free(k.casted.used);
+    cli_cast_end(k.lost);
     free(k.renames);
     free(k.casts);
     free(k.metadata);

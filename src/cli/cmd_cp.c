@@ -3,13 +3,13 @@
  * cli/cmd_cp.c - cp: copies tensors into a new file, streamed through the library's writer in
  * blocks, so that memory does not depend on sizes. Read cp.h first.
  */
+#include "cast_lost.h"
 #include "cp.h"
 #include "lost.h"
 #include "older.h"
 #include "siblings.h"
 #include "sys.h"
 #include "work.h"
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +24,9 @@ enum {
 typedef struct copying {
     cli_copy *copy;
     sft_writer *writer;
-    cli_cut cut;      /* elements of the items, BLOCK_ELEMENTS at a time */
-    bool in_order;    /* puts are made one after the other */
-    atomic_flag lock; /* of the counts */
-    uint64_t *lost;   /* per item: values that were not kept */
-    cli_lost_rule rules[SFT_DTYPE_COUNT + 1][SFT_DTYPE_COUNT + 1]; /* by types, where possible */
+    cli_cut cut;   /* elements of the items, BLOCK_ELEMENTS at a time */
+    bool in_order; /* puts are made one after the other */
+    cli_cast_lost *lost;
 } copying;
 
 /* A slot has room for the bytes of a step, and behind them for the results of a block. */
@@ -67,15 +65,6 @@ static sft_status name_item(const cli_item *item, sft_status status, sft_error *
     return status;
 }
 
-static void add_lost(copying *k, size_t index, uint64_t lost) {
-    if (lost > 0) {
-        while (atomic_flag_test_and_set_explicit(&k->lock, memory_order_acquire)) {
-        }
-        k->lost[index] += lost;
-        atomic_flag_clear_explicit(&k->lock, memory_order_release);
-    }
-}
-
 /* Elements [at, at + n) of a block: read, cast, looked at. */
 static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli_slot *slot) {
     const cli_item *item = &k->copy->items[b->item];
@@ -91,8 +80,8 @@ static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli
         status = name_item(item, sft_convert(out, item->dtype, in, t->dtype, n, 0, &slot->err),
                            &slot->err);
     }
-    if (status == SFT_OK && cli_lost_possible(t->dtype, item->dtype)) {
-        add_lost(k, b->item, cli_lost_count(&k->rules[t->dtype->id][item->dtype->id], in, out, n));
+    if (status == SFT_OK && cast) {
+        cli_cast_saw(k->lost, t, item->dtype, in, out, n);
     }
     return status;
 }
@@ -123,19 +112,6 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     return put(k, &b, slot, &slot->err);
 }
 
-static void warn_lost(copying *k) {
-    for (size_t i = 0; i < k->cut.items; i++) {
-        const cli_item *item = &k->copy->items[i];
-        char name[256];
-        if (k->lost[i] > 0) {
-            (void)sft_escape(name, sizeof name, item->name, item->name_len);
-            cli_warn(k->copy->c, k->copy->target,
-                     "tensor \"%s\": %llu values are beyond the range of %s", name,
-                     (unsigned long long)k->lost[i], item->dtype->name);
-        }
-    }
-}
-
 /* What the library copies: tensors that stay as they are. Into a stream all bytes go in order, and
  * casts are made here, so it copies all or nothing there. */
 static bool is_copied(const cli_copy *copy, const cli_item *item, bool stream) {
@@ -160,14 +136,9 @@ static void prepare(copying *k, bool stream, uint64_t *bytes) {
     cli_cut_init(&k->cut, BLOCK_ELEMENTS);
     for (size_t i = 0; i < copy->count; i++) {
         const cli_item *item = &copy->items[i];
-        const sft_dtype *from = item->tensor->dtype;
         const bool copied = is_copied(copy, item, stream);
         cli_cut_add(&k->cut, copied ? 0 : cli_elements(item->tensor));
         *bytes += copied ? 0 : item->nbytes;
-        if (cli_lost_possible(from, item->dtype) &&
-            k->rules[from->id][item->dtype->id].to == NULL) {
-            cli_lost_rule_find(&k->rules[from->id][item->dtype->id], from, item->dtype);
-        }
     }
 }
 
@@ -180,8 +151,7 @@ static sft_status cast_all(cli_copy *copy, sft_writer *writer, bool stream, bool
     k->copy = copy;
     k->writer = writer;
     k->in_order = in_order;
-    k->lost = cli_alloc(copy->count, sizeof *k->lost);
-    atomic_flag_clear(&k->lock);
+    k->lost = cli_cast_watch();
     prepare(k, stream, &bytes);
     const cli_job job = {.label = "casting",
                          .count = cli_cut_units(&k->cut),
@@ -195,9 +165,9 @@ static sft_status cast_all(cli_copy *copy, sft_writer *writer, bool stream, bool
         in_order ? cli_run_job(copy->c, &job, err) : cli_run_free(copy->c, &job, err);
     cli_control_end(copy->c);
     if (status == SFT_OK) {
-        warn_lost(k);
+        cli_cast_tell(k->lost, copy->c, copy->target);
     }
-    free(k->lost);
+    cli_cast_end(k->lost);
     cli_cut_reset(&k->cut);
     free(k);
     return status;

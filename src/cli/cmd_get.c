@@ -3,6 +3,7 @@
  * cli/cmd_get.c - one tensor, or a slice of it, into a .npy or raw file or to standard output, in
  * blocks: memory does not depend on the tensor's size. Read cmd.h and view.h first.
  */
+#include "cast_lost.h"
 #include "kept.h"
 #include "npy.h"
 #include "sys.h"
@@ -27,6 +28,7 @@ typedef struct job {
     char *header;           /* of the .npy file; NULL for raw */
     size_t header_size;
     cli_out *sink;
+    cli_cast_lost *lost;
 } job;
 
 /* ---------------------------------------------------------------- which tensor, which part */
@@ -226,6 +228,9 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
         status = sft_convert(cast, j->dtype, read, from, n, 0, &slot->err);
         b->data = cast;
     }
+    if (status == SFT_OK && b->data == cast) {
+        cli_cast_saw(j->lost, j->pick.tensor, j->dtype, read, cast, n);
+    }
     if (status == SFT_OK) {
         status = sft_dtype_bytes(j->dtype, n, &b->size, &slot->err);
     }
@@ -261,6 +266,9 @@ static sft_status write_all(job *j, sft_error *err) {
     cli_put(j->sink, j->header, j->header_size);
     const sft_status status = cli_run_job(j->c, &work, err);
     cli_flush(j->sink);
+    if (status == SFT_OK) {
+        cli_cast_tell(j->lost, j->c, j->operand);
+    }
     return status;
 }
 
@@ -321,6 +329,7 @@ static void run(cli *c) {
     if (!choose_output(&j) || !cli_open(c, j.operand, 0, &j.catalog)) {
         return;
     }
+    j.lost = cli_cast_watch();
     if (find_tensor(&j, c->operands[1]) && find_dtype(&j) && resolve(&j)) {
         if (strcmp(j.output, "-") == 0) {
             write_stdout(&j);
@@ -329,6 +338,7 @@ static void run(cli *c) {
         }
     }
     free(j.header);
+    cli_cast_end(j.lost);
     cli_view_reset(&j.view);
     cli_close(c, j.catalog);
 }

@@ -57,24 +57,6 @@ typedef struct cli_copy {
     size_t text_count;
 } cli_copy;
 
-/* How values are found that a narrower type could not keep. */
-typedef struct cli_lost_rule {
-    const sft_dtype *from;
-    const sft_dtype *to;
-    double top; /* what `to` makes of a number that is too large: its largest value, or infinity */
-    bool
-        by_code; /* results whose magnitude is below `least`, and which are not `alone`, are kept */
-    uint16_t least; /* codes of `to`, of 1 or 2 bytes, little-endian */
-    uint16_t alone;
-    bool by_bits;    /* magnitudes up to `safe`, a number of type `from`, are certainly kept */
-    uint8_t safe[8]; /* little-endian */
-} cli_lost_rule;
-
-bool cli_lost_possible(const sft_dtype *from, const sft_dtype *to);
-void cli_lost_rule_find(cli_lost_rule *rule, const sft_dtype *from, const sft_dtype *to);
-/* Of n elements, both sides little-endian; n: whole blocks. */
-uint64_t cli_lost_count(const cli_lost_rule *rule, const void *in, const void *out, size_t n);
-
 /* cp_alias.c: is `t`, which a name finds, all of the tensor `of`, or a part of it? */
 bool cli_shows_all(const sft_tensor *of, const sft_tensor *t);
 /* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the

@@ -453,6 +453,36 @@ def compared(tmp):
                     CHECKS["pairs compared"] += 1
 
 
+def casts(tmp):
+    """Values that a type cannot hold are counted for each tensor, as torch and Python's whole numbers tell them."""
+    wide = torch.cat([torch.randn(70000, dtype=torch.float64) * 1e5, torch.tensor([1e300, -1e300, 3.0, float("inf"), float("nan")], dtype=torch.float64)])
+    whole = torch.cat([torch.randint(-400, 400, (70000,)), torch.tensor([2**62, -2**63, 255, 256, -1])])
+    turned = torch.tensor([1 + 2j, 3 + 0j, 0 - 0j, 1e-30j])
+    state = {"wide": wide, "whole": whole, "turned": turned, "cut": torch.tensor([255.9, -0.9, 256.0, -1.0, float("nan")]), "kept": X}
+    source = os.path.join(tmp, "w.pt")
+    torch.save(state, source)
+    half = wide.half()
+    want = {"wide": int((wide.isfinite() & ~half.isfinite()).sum()), "whole": sum(not 0 <= v < 256 for v in whole.tolist()),
+            "turned": int((turned.imag != 0).sum()), "cut": 2}
+    casts = ["-c", "wide=F16", "-c", "whole=U8", "-c", "turned=F32", "-c", "cut=U8", "-c", "kept=F16"]
+    for out in (os.path.join(tmp, "w.safetensors"), os.path.join(tmp, "w.npz"), os.path.join(tmp, "w.gguf")):
+        chosen = casts if not out.endswith("gguf") else ["-c", "wide=F16", "--select", "wide", "--metadata", "general.architecture=llama"]
+        r = run("convert", source, "-o", out, "--json", "--verify", *chosen)
+        told = {p["subject"]: p["message"] for p in json.loads(r.stdout)["left_out_parts"]}
+        assert set(told) == (set(want) if chosen is casts else {"wide"}), (out, told)
+        assert all(f" {want[n]} values" in f" {text}" and f'tensor "{n}": {text}' in r.stderr for n, text in told.items()), (told, want)
+    plain = os.path.join(tmp, "p.safetensors")
+    run("convert", source, "-o", plain)
+    r = run("cp", plain, os.path.join(tmp, "q.safetensors"), "--json", *casts)
+    assert {p["subject"] for p in json.loads(r.stdout)["left_out_parts"]} == set(want), r.stdout
+    for name, dtype in (("wide", "F16"), ("whole", "U8"), ("turned", "F32"), ("cut", "U8"), ("kept", "F16")):
+        r = run("get", plain, name, "-d", dtype, "-o", os.path.join(tmp, f"{name}.npy"))
+        assert (f"{want[name]} values" if name in want else "") in r.stderr and (name in want or r.stderr == ""), r.stderr
+    same = torch.tensor([2**63 - 1, 2**63 - 2, -1])  # numbers of 64 bits that no F64 is
+    save_file({"s": same}, plain)
+    assert "1 values" in run("get", plain, "s", "-d", "U64", "-o", os.path.join(tmp, "s.npy")).stderr
+
+
 def outputs(tmp):
     """Names that promise something else, places that are directories, inputs that are damaged."""
     source = os.path.join(tmp, "o.pt")
@@ -493,7 +523,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, casts, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

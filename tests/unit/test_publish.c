@@ -147,7 +147,7 @@ static void other_things_are_refused(void **state) {
     assert_int_equal(put(in_scratch("folder/.."), "x", 0, false, &err), SFT_E_NOT_REGULAR);
     assert_int_equal(put(in_scratch("fifo"), "x", 0, false, &err), SFT_E_NOT_REGULAR);
     assert_non_null(strstr(err.message, "FIFO"));
-    assert_int_equal(put("/dev/null", "x", 0, false, &err), SFT_E_NOT_REGULAR);
+    assert_int_equal(put("/dev/zero", "x", 0, false, &err), SFT_E_NOT_REGULAR);
     assert_int_equal(put("", "x", 0, false, &err), SFT_E_PATH);
     assert_int_equal(put(in_scratch("missing/f"), "x", 0, false, &err), SFT_E_IO);
     assert_int_equal(err.sys, ENOENT);

@@ -168,6 +168,7 @@ static sft_status read_options(sft__export *job, const sft_export_options *optio
     SFT_INIT(&c->write);
     c->options.choose = o->choose;
     c->options.planned = o->planned;
+    c->options.casted = o->casted;
     c->options.ctx = o->ctx;
     c->options.metadata = o->metadata;
     c->options.metadata_count = o->metadata_count;

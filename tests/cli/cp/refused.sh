@@ -16,7 +16,7 @@ try layers.safetensors x -d 'nothing' -r 'nor=x'
 try bad/short.safetensors y
 try nowhere y
 try keep model
-try keep /dev/null
+try keep /dev/zero
 try keep nofolder/x
 try keep - --json
 try keep - --digests crc32c

@@ -15,7 +15,7 @@ try small.safetensors 'weight[0,0,0]' -o out.npy
 try small.safetensors weight -o none/out.npy
 try small.safetensors weight -f --format raw -o small.safetensors
 mkdir dir && try small.safetensors weight --format npy -o dir
-try small.safetensors weight --format raw -f -o /dev/null
+try small.safetensors weight --format raw -f -o /dev/zero
 try bad/short.safetensors weight -o out.npy
 try nothing weight -o out.npy
 ( ulimit -f 0; safetensors get small.safetensors weight -o - > FULL; echo "exit $?" )
