@@ -101,6 +101,9 @@ NAMED = [
     ("c.json", js({"module": "evil", "attr": "f"}), U), ("c.json", js({"module_name": "evil", "class_name": "X"}), U),
     ("c.json", js({"module_name": "os", "func": "system"}), D), ("c.json", js({"module": "torch.nn", "attr": "Linear"}), H),
     ("c.json", js({"module": "q_proj", "bits": 4}), H),
+    ("c.json", js({"@module": "os", "@class": "system"}), D), ("c.json", js({"@module": "evil", "@class": "X"}), U), ("c.json", js({"@module": "subprocess", "@callable": "Popen"}), D),
+    ("c.json", js({"_module": "evil", "_class": "X"}), U), ("c.json", js({"__module__": "evil", "__name__": "X"}), U),
+    ("c.json", js({"class_module": "evil", "class_name": "X"}), U), ("c.json", js({"@module": "numpy", "@class": "array", "dtype": "float64", "data": [1.5]}), H),
     ("f.yaml", "_target_: torch.optim.lr_scheduler.types.FunctionType\n", D), ("f.yaml", "_target_: torch.nn.modules.functools.Partial\n", D),
     ("f.yaml", "_target_: torch.optim.lr_scheduler.StepLR\nx:\n  _target_: nemo.collections.asr.models.EncDecCTCModel\n", H),
     ("f.yaml", "dataset:\n  _component_: torchtune.datasets.alpaca_cleaned_dataset\n", H), ("f.yaml", "datasets:\n  - type: chat_template.default\n", H),
@@ -151,6 +154,10 @@ FILES = [
     ("chat_template.txt", "{{ x.__class__.__mro__ }}\n", D), ("a.jinja.txt", "{{ x['a' ~ 'b'] }}\n", U), ("template.md", "{{ x.__class__ }}\n", D),
     ("chat_template.txt", "{% for m in messages %}{{ m.content }}{% endfor %}\n", H), ("README.md", "About `__class__` and {{ x }}\n", H),
     ("a.yaml.txt", "_target_: os.system\n", D), ("a.toml.txt", "_target_ = 'os.system'\n", D), ("a.json.txt", js({"_target_": "os.system"}), D),
+    *[("requirements.txt", "# x%s-i http://e\ntorch\n" % end, U) for end in ("\u2028", "\u2029", "\x0c", "\u0085", "\r")],
+    ("requirements.txt", "-r ../evil.txt\n", U), ("requirements.txt", "# see http://e \u201cx\u201d\ntorch\n-c constraints.txt\n", H),
+    ("entry_points.txt", "[torch.backends]\nx = evil:f\n", U), ("entry_points.txt", "[console_scripts]\na = b:c\n# x\u2028[pytest11]\u2028x = evil\n", U),
+    ("entry_points.txt", "[console_scripts]\nisympy = isympy:main\n\n[gui_scripts]\na = b:c\n", H),
     ("top_level.txt", "isympy\nsympy\n", H), ("kernel.py.jinja", "{{ size('A') }}", U), ("a.jinja", "x = __NOT_A_NUMBER__ {% set __A_B__ = 1 %}{{ __A_B__ }}", U),
 ]
 

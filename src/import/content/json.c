@@ -163,9 +163,13 @@ static void take_template(walking *w, const sft__json_str *s, const sft__json_st
 }
 
 static void end_pair(walking *w, const level *l) {
+    static const char *const data[] = {/* what monty and pymatgen keep numbers and dates as */
+                                       "numpy.array",      "torch.tensor",          "uuid.UUID",
+                                       "pandas.DataFrame", "datetime.datetime",     "pathlib.Path",
+                                       "pandas.Series",    "bson.objectid.ObjectId"};
     char module[FIELD_MOST];
     char name[FIELD_MOST];
-    char both[2 * FIELD_MOST];
+    char both[2 * FIELD_MOST + 1];
     const char *sentence;
 
     const size_t n = strlen(field(module, &l->imports));
@@ -173,6 +177,12 @@ static void end_pair(walking *w, const level *l) {
     memcpy(both, module, n);
     both[n] = '.';
     memcpy(both + n + 1, name, m);
+    both[n + 1 + m] = '\0';
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+        if (strcmp(both, data[i]) == 0) {
+            return;
+        }
+    }
     const uint32_t verdict = sft__content_target("class", 5, both, n + 1 + m, false, &sentence);
     if (verdict != SFT_SCAN_HARMLESS) {
         find(w, verdict, "config-target", &l->imports, sentence);
@@ -322,7 +332,9 @@ static void judge(walking *w, const sft__json_str *s, const char *text, size_t l
     w->judged += (w->kinds & SFT__KEY_TOKENS) == 0;
     if (w->judged > JUDGED_MOST) {
         if (w->judged++ == JUDGED_MOST + 1) {
-            find(w, SFT_SCAN_UNKNOWN, "strings", key, "more values than are looked at");
+            const sft__json_str here = {s->raw, 0, false}; /* a list may have no key */
+            find(w, SFT_SCAN_UNKNOWN, "strings", key->len != 0 ? key : &here,
+                 "more values than are looked at");
         }
         return;
     }
@@ -441,12 +453,18 @@ static bool is_listed(const sft__json_str *s, const char *const *words) {
 
 /* {"module": "evil", "attr": "f"} */
 static void note_pair(level *l, const sft__json_str *s) {
-    static const char *const names[] = {"attr",     "class_name",    "function", "func",
-                                        "callable", "function_name", NULL};
+    static const char *const modules[] = {"module",  "module_name",  "@module", "__module__",
+                                          "_module", "class_module", NULL};
+    static const char *const names[] = {"attr",          "class_name", "function",  "func",
+                                        "callable",      "@class",     "@callable", "__name__",
+                                        "function_name", "_class",     NULL};
 
-    if (l->object && (is(&l->key, "module") || is(&l->key, "module_name"))) {
+    if (!l->object || l->key.len < 4 || memchr("mc@_af\\", l->key.raw[0], 7) == NULL) {
+        return; /* none of these words begins so */
+    }
+    if (is_listed(&l->key, modules)) {
         l->imports = *s;
-    } else if (l->object && is_listed(&l->key, names)) {
+    } else if (is_listed(&l->key, names)) {
         l->attribute = *s;
     }
 }

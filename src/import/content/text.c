@@ -621,6 +621,9 @@ bool sft__content_text(const sft__content *c) {
     if (sft__setting_is_requirements(c->name)) {
         return sft__setting_requirements(c);
     }
+    if (sft__setting_is_entry_points(c->name)) {
+        return sft__setting_entry_points(c);
+    }
     if (reaches_out(text, c->len)) {
         sft__content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
                           "a template that reaches into the interpreter");

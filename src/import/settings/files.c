@@ -37,6 +37,7 @@ bool sft__setting_is_requirements(const char *name) {
             return true;
         }
     }
+    word = base - name >= 13 && memcmp(base - 13, "requirements", 12) == 0 ? base : word;
     return word != NULL && (sft__content_ends(base, ".txt") || sft__content_ends(base, ".in"));
 }
 
@@ -72,6 +73,10 @@ static bool is_elsewhere(const char *p, size_t len) {
             return true;
         }
     }
+    if (starts(p, len, "-r") || starts(p, len, "-c") || starts(p, len, "--r") ||
+        starts(p, len, "--c")) {
+        return has(p, len, "://") || has(p, len, "../") || has(p, len, " /"); /* other files */
+    }
     return has(p, len, "://") || has(p, len, " @ ") || has(p, len, ".whl") ||
            has(p, len, ".tar.gz");
 }
@@ -94,14 +99,64 @@ static void trim(const char **begin, const char **end) {
     *end = stop;
 }
 
+/* The end of the line at p, as Python's str.splitlines() sees it; the bytes of an end that are more
+ * than one begin the next line. */
+static const char *line_end(const char *p, const char *end) {
+    for (; p < end; p++) {
+        const size_t left = (size_t)(end - p);
+        if (*p == '\n' || *p == '\r' || *p == '\f' || *p == '\v' || (*p >= 0x1c && *p <= 0x1e) ||
+            (left >= 2 && memcmp(p, "\xc2\x85", 2) == 0) ||
+            (left >= 3 && memcmp(p, "\xe2\x80", 2) == 0 && (p[2] == '\xa8' || p[2] == '\xa9'))) {
+            return p;
+        }
+    }
+    return end;
+}
+
+/* Behind that end. */
+static const char *next_line(const char *p, const char *end) {
+    const size_t n = p == end ? 0 : *p == '\xc2' ? 2 : *p == '\xe2' ? 3 : 1;
+    return p + n;
+}
+
+bool sft__setting_is_entry_points(const char *name) {
+    const char *base = sft__content_base(name);
+    return strlen(base) == 16 && sft__content_ends(base, "entry_points.txt");
+}
+
+bool sft__setting_entry_points(const sft__content *c) {
+    const char *text = (const char *)c->data;
+    const char *end = text + c->len;
+    bool loaded = false;
+    bool good = true;
+
+    for (const char *p = text; p < end && !sft__content_is_tired(c);) {
+        const char *stop = line_end(p, end);
+        const char *next = next_line(stop, end);
+        while (p < stop && is_blank(*p)) {
+            p++;
+        }
+        const size_t n = (size_t)(stop - p);
+        if (n != 0 && *p == '[') { /* programs by name are run by nobody but who calls them */
+            loaded = !starts(p, n, "[console_scripts]") && !starts(p, n, "[gui_scripts]");
+        } else if (n != 0 && *p != '#' && *p != ';' && loaded && memchr(p, '=', n) != NULL) {
+            sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p,
+                              n < 160 ? n : 160,
+                              "an entry point: programs load such of every package that they find");
+            good = false;
+        }
+        p = next;
+    }
+    return good;
+}
+
 bool sft__setting_requirements(const sft__content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
     bool good = true;
 
     for (const char *p = text; p < end && !sft__content_is_tired(c);) {
-        const char *next = memchr(p, '\n', (size_t)(end - p));
-        next = next != NULL ? next : end;
+        const char *next = line_end(p, end);
         const char *begin = p;
         const char *stop = next;
         trim(&begin, &stop);
@@ -112,7 +167,7 @@ bool sft__setting_requirements(const sft__content *c) {
                               "a package from elsewhere, whose installation runs code");
             good = false;
         }
-        p = next < end ? next + 1 : end;
+        p = next_line(next, end);
     }
     return good;
 }

@@ -67,6 +67,10 @@ bool sft__setting_yaml(const sft__content *c, const char *text, size_t len, size
 bool sft__setting_is_requirements(const char *name);
 bool sft__setting_requirements(const sft__content *c);
 
+/* entry_points.txt: what programs load of every package that they find. */
+bool sft__setting_is_entry_points(const char *name);
+bool sft__setting_entry_points(const sft__content *c);
+
 /* What a program makes of a key of its own file: scripts of package.json. NULL: nothing. */
 const char *sft__setting_of_file(const char *name, const char *key, unsigned depth);
 
