@@ -21,6 +21,7 @@ struct sft_resume {
     bool ranks;       /* folders of ranks, each with files of all steps */
     bool flat;        /* a file for each step */
     uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
+    bool mute;        /* there is a tracker, and it names none */
 };
 
 /* ---------------------------------------------------------------- lists */
@@ -224,7 +225,11 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
     while (n < text.size && n < 18 && text.data[n] >= '0' && text.data[n] <= '9') {
         v = v * 10 + (uint64_t)(text.data[n++] - '0');
     }
+    const bool ends = n == text.size || text.data[n] == '\n' || text.data[n] == '\r';
+    const bool release =
+        text.size >= 7 && memcmp(text.data, "release", 7) == 0; /* Megatron's: no step */
     r->tracker = n != 0 ? v : UINT64_MAX;
+    r->mute = !release && (n == 0 || !ends);
     sft__space_text_reset(&text);
     return SFT_OK;
 }
@@ -240,6 +245,7 @@ static sft_status collect_folders(sft_resume *r, const sft__space_names *names, 
         step.name = names->list[i];
         step.why = strncmp(step.name, "tmp", 3) == 0
                        ? "a job writes into such a folder before it renames it"
+                   : r->mute ? "perhaps not committed: the tracker holds no number of an iteration"
                    : step.step > r->tracker ? "not committed: the tracker names an older iteration"
                                             : "";
         SFT_TRY(sft__space_path(r->c, r->c->folder, names->list[i], &step.path, err));
@@ -282,6 +288,13 @@ static sft_status check_state(const sft_resume *r, const char *path, sft_error *
     return status;
 }
 
+/* What a trainer writes whose state was elsewhere when it saved is nothing to go on from. */
+static sft_status check_tensors(const sft_catalog *catalog, sft_error *why) {
+    return sft_catalog_count(catalog) != 0
+               ? SFT_OK
+               : sft__fail(why, SFT_E_NOT_FOUND, "its weights are files without a tensor");
+}
+
 /* A checkpoint of many ranks: all of it can be put together. */
 static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
     sft_checkpoint_options options;
@@ -292,8 +305,9 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
     options.step = r->ranks || r->flat ? step->name : NULL;
     options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
-    const sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
+    sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
     if (status == SFT_OK) {
+        status = check_tensors(whole, why);
         sft_catalog_close(whole);
     }
     return status;
@@ -339,7 +353,9 @@ static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sf
         }
     }
     SFT_TRY(status);
+    status = check_tensors(catalog, why);
     sft_catalog_close(catalog);
+    SFT_TRY(status);
     return strncmp(step->name, "checkpoint-", 11) == 0 ? check_state(r, state, why) : SFT_OK;
 }
 

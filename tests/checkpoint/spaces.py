@@ -473,6 +473,11 @@ def mindformers(base):
     shutil.copytree(folder, os.path.join(root, "iteration_00000013"))
     r = run("resume-point", root)
     check("what the tracker does not name yet", r.stdout == "iteration_00000012\n" and "tracker" in r.stderr, r.stderr)
+    for text, rc in (("abc", 1), ("", 1), ("12x", 1), ("release", 0), ("12\n", 0), ("13", 0)):
+        put(os.path.join(root, "latest_checkpointed_iteration.txt"), text)
+        r = run("resume-point", root)
+        check("a tracker of %r" % text, r.returncode == rc and (rc == 0 or (r.stdout == "" and "no number" in r.stderr)), r.stdout + r.stderr)
+    put(os.path.join(root, "latest_checkpointed_iteration.txt"), "12")
     description["state_dict_metadata"]["a"]["global_shape"] = [7]
     put(os.path.join(folder, "metadata.json"), description)
     refused("chunks end before the tensor", folder, ['"a"'])
