@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "import/write/export.h"
 
-enum { PIECE = 512 << 20, TRAILER = 17, NUMBER_MOST = 11, NAME_MAX_BYTES = 65536 };
+enum { PIECE = 512 << 20, TRAILER = 17, NUMBER_MOST = 11, NAME_MOST = 1024 };
 
 /* Those that load_checkpoint takes. */
 static const char *type_of(const sft_dtype *dtype) {
@@ -28,6 +28,16 @@ static const char *type_of(const sft_dtype *dtype) {
     return NULL;
 }
 
+/* load_checkpoint refuses the whole file for a longer name; it counts characters, not bytes. */
+static bool is_too_long(const sft_import_item *item) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < item->name_len; i++) {
+        count += ((uint8_t)item->name[i] & 0xC0) != 0x80;
+    }
+    return count > NAME_MOST;
+}
+
 static sft_status check(const sft_import_item *item, sft_error *err) {
     if (type_of(item->dtype) == NULL) {
         return sft__fail_tensor(
@@ -36,10 +46,11 @@ static sft_status check(const sft_import_item *item, sft_error *err) {
             "it out",
             item->dtype->name);
     }
-    if (item->name_len == 0 || item->name_len > NAME_MAX_BYTES) {
+    if (item->name_len == 0 || is_too_long(item)) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,
-                                "a parameter's name has 1 to %d bytes: rename it",
-                                (int)NAME_MAX_BYTES);
+                                "MindSpore loads a checkpoint only if its names have 1 to %d characters: "
+                                "rename it",
+                                (int)NAME_MOST);
     }
     if (item->tensor->rank == 1 && item->tensor->shape[0] == 0) { /* it means a scalar there */
         return sft__fail_tensor(
