@@ -299,6 +299,26 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_describe(sft_metadata_entry *out, c
                                                       sft_import_namer namer, void *ctx,
                                                       const sft_allocator *allocator, sft_error *err);
 
+/* Is the entry an object of which each file of a model has its own: of its blocks (gguf.tensors), of its
+ * metadata's types (gguf.types)? */
+SFT_API int sft_import_collects(const sft_metadata_entry *entry);
+typedef struct sft_import_collection {
+    const sft_catalog *const *catalogs;
+    size_t count;
+    /* What becomes of a tensor of a catalog; NULL: all are in the output, under their names. */
+    sft_import_named (*namer)(void *ctx, const sft_catalog *catalog, const sft_tensor *tensor,
+                              const char **now, size_t *now_len);
+    void *ctx;
+    const sft_allocator *allocator; /* NULL: malloc */
+} sft_import_collection;
+/* The objects that all files of the catalogs have under the key as one: of a tensor what its own file says,
+ * else the first that says something; of an entry of the metadata the first file that has it. out, memory: as
+ * above; out->key NULL: nothing is left of it. SFT_E_SCHEMA: one of them is no object. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_collect(sft_metadata_entry *out, char **memory,
+                                                     size_t *memory_size,
+                                                     const sft_metadata_entry *like,
+                                                     const sft_import_collection *from, sft_error *err);
+
 /* Converts files of any known format into safetensors: one file, or with max_shard_bytes shards with an
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
  * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
@@ -391,6 +411,9 @@ typedef struct sft_import_api {
     int (*describes)(const sft_metadata_entry *);
     sft_status (*describe)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
                            sft_import_namer, void *, const sft_allocator *, sft_error *);
+    int (*collects)(const sft_metadata_entry *);
+    sft_status (*collect)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
+                          const sft_import_collection *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

@@ -65,6 +65,8 @@ void cli_batch_reset(cli_batch *b) {
     }
     free(b->aliases);
     free(b->records);
+    free(b->together[0]);
+    free(b->together[1]);
     free(b->files);
     free(b->texts);
     free(b->owned_folder);

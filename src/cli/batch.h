@@ -35,6 +35,7 @@ typedef struct cli_batch {
     uint64_t left_out;            /* tensors of `named` that are not whole */
     sft_metadata_entry **aliases; /* owned: of each file, with what it had before; or NULL */
     char **records; /* owned: sft.aliases of each file, or NULL */
+    char *together[2]; /* owned: objects of all files of `named` as one */
     sft_metadata_entry *carried; /* owned, with their values: two for each file */
     bool published; /* by this run */
     bool told_metadata; /* that some are left out */
@@ -59,7 +60,8 @@ bool cli_batch_carry(cli_batch *b);
 /* The same for other names of tensors that b->named has and the files' metadata do not record. False:
  * reported. */
 bool cli_batch_aliases(cli_batch *b);
-/* Names what the model's files say differently, and a tree of some of its tensors: neither goes on. */
+/* Puts together what each of the model's files says of its blocks and types; names what they say differently
+ * otherwise, and a tree of some of its tensors: neither goes on. */
 void cli_batch_metadata(cli_batch *b);
 /* Tells the plan, or carries it out and tells of that. label: of the progress line. */
 void cli_batch_run(cli_batch *b, const char *label);

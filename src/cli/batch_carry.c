@@ -8,6 +8,7 @@
 #include "cp.h"
 #include "lost.h"
 #include "verify.h"
+#include "wing.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -323,6 +324,62 @@ static const char *why_left_out(const sft_catalog *catalog, const sft_metadata_e
                 : "the files have different values of it";
 }
 
+static void *plain_alloc(void *ctx, size_t size) {
+    (void)ctx;
+    return cli_alloc(size, 1);
+}
+
+static void *plain_resize(void *ctx, void *ptr, size_t old_size, size_t new_size) {
+    (void)ctx;
+    (void)old_size;
+    return cli_resize(ptr, new_size, 1);
+}
+
+static void plain_free(void *ctx, void *ptr, size_t size) {
+    (void)ctx;
+    (void)size;
+    free(ptr);
+}
+
+/* Gives the entry to every file that takes the model's metadata over. */
+static void give(cli_batch *b, const sft_metadata_entry *e) {
+    for (size_t i = 0; i < b->count; i++) {
+        sft_job_file *f = &b->files[i];
+        if (f->catalog != b->named || (f->flags & SFT_JOB_FILE_METADATA) == 0) {
+            continue;
+        }
+        sft_metadata_entry *room = cli_alloc(f->metadata_count + 1, sizeof *room);
+        for (size_t k = 0; k < f->metadata_count; k++) {
+            room[k] = f->metadata[k];
+        }
+        room[f->metadata_count++] = *e;
+        free(b->aliases[i]);
+        b->aliases[i] = room;
+        f->metadata = room;
+    }
+}
+
+/* The objects that the files have under the key, as one. False: it is no such key, or they are no objects. */
+static bool put_together(cli_batch *b, const sft_metadata_entry *like) {
+    static const sft_allocator plain = {plain_alloc, plain_resize, plain_free, NULL};
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    const sft_import_collection from = {&b->named, 1, NULL, NULL, &plain};
+    const size_t i = b->together[0] != NULL;
+    sft_metadata_entry e;
+    size_t size;
+    bool same;
+
+    (void)cli_lost_agree(b->named, like, &same);
+    if (same || api == NULL || !api->collects(like) ||
+        api->collect(&e, &b->together[i], &size, like, &from, NULL) != SFT_OK) {
+        return false;
+    }
+    if (e.key != NULL) {
+        give(b, &e);
+    }
+    return true;
+}
+
 /* What the files say differently is of none of them any more, nor is a tree of a part of the tensors. */
 void cli_batch_metadata(cli_batch *b) {
     const sft_catalog *catalog = b->named;
@@ -334,7 +391,7 @@ void cli_batch_metadata(cli_batch *b) {
             if (!cli_lost_is_first(catalog, f, &e) || is_of_names(catalog, &e)) {
                 continue;
             }
-            const char *why = why_left_out(catalog, &e);
+            const char *why = put_together(b, &e) ? NULL : why_left_out(catalog, &e);
             if (why != NULL) {
                 cli_lost_metadata(b->c, b->source, e.key, e.key_len, why);
             }

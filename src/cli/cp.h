@@ -55,6 +55,7 @@ typedef struct cli_copy {
     char *order_text; /* the file of --order */
     char **texts;     /* owned: metadata that were rewritten */
     size_t text_count;
+    bool apart[2];    /* gguf.tensors, gguf.types of several files are not put together */
 } cli_copy;
 
 /* cp_alias.c: is `t`, which a name finds, all of the tensor `of`, or a part of it? */
@@ -70,6 +71,8 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
 sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_error *err);
 /* The entry under the names that its tensors have in the copy: false, it is left out. */
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair);
+/* Is it an object that the files say differently, which cli_copy_describe puts together? */
+bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair);
 
 /* Each fills a part of the copy. False: reported. */
 bool cli_copy_choose(cli_copy *copy);

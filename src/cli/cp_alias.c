@@ -241,21 +241,52 @@ static void plain_free(void *ctx, void *ptr, size_t size) {
     free(ptr);
 }
 
+static sft_import_named name_block(void *ctx, const sft_catalog *catalog, const sft_tensor *t,
+                                   const char **now, size_t *now_len) {
+    (void)catalog;
+    return name_now(ctx, t->name, t->name_len, now, now_len);
+}
+
+static size_t apart_of(const cli_pair *pair) {
+    return pair->key_len == sizeof "gguf.types" - 1;
+}
+
+bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
+    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    const sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
+    bool same = true;
+
+    if (api == NULL || !api->collects(&e) || copy->apart[apart_of(pair)]) {
+        return false;
+    }
+    (void)cli_lost_agree(copy->catalog, &e, &same);
+    return !same;
+}
+
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
     static const sft_allocator plain = {plain_alloc, plain_resize, plain_free, NULL};
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
+    const bool collects = cli_copy_collects(copy, pair);
     sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
     sft_metadata_entry now = e;
     char *memory = NULL;
     size_t size;
     sft_error err;
 
-    if (copy->renamed + copy->cast + copy->dropped == 0 || api == NULL || !api->describes(&e)) {
+    if (!collects && (copy->renamed + copy->cast + copy->dropped == 0 || api == NULL ||
+                      !api->describes(&e))) {
         return true;
     }
     naming k = {copy, sort_items(copy), false};
-    const sft_status status = api->describe(&now, &memory, &size, &e, name_now, &k, &plain, &err);
+    const sft_import_collection from = {&copy->catalog, 1, name_block, &k, &plain};
+    const sft_status status =
+        collects ? api->collect(&now, &memory, &size, &e, &from, &err)
+                 : api->describe(&now, &memory, &size, &e, name_now, &k, &plain, &err);
     free(k.sorted);
+    if (collects && status != SFT_OK) { /* the first file's is kept, with a warning */
+        copy->apart[apart_of(pair)] = true;
+        return cli_copy_describe(copy, pair);
+    }
     if (memory != NULL) {
         copy->texts = cli_resize(copy->texts, copy->text_count + 1, sizeof *copy->texts);
         copy->texts[copy->text_count++] = memory;

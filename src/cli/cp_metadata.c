@@ -62,6 +62,9 @@ static void add_file(cli_copy *copy, size_t file) {
         if (old == NULL && !cli_copy_describe(copy, &pair)) {
             continue;
         }
+        if (old != NULL && cli_copy_collects(copy, &pair)) {
+            continue; /* it is in what the first one became */
+        }
         if (old == NULL) {
             copy->pairs = cli_resize(copy->pairs, copy->pair_count + 1, sizeof *copy->pairs);
             copy->pairs[copy->pair_count++] = pair;

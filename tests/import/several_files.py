@@ -167,6 +167,73 @@ def gguf_strings(tmp):
             CHECKS["strings"] += 1
 
 
+def once(pairs):
+    assert len(pairs) == len(dict(pairs)), pairs
+    return dict(pairs)
+
+
+def describing(path):
+    """gguf.tensors and gguf.types of one file, no key of them twice."""
+    with safe_open(path, "pt") as f:
+        metadata = f.metadata()
+    return [json.loads(metadata.get("gguf." + k, "{}"), object_pairs_hook=once) for k in ("tensors", "types")]
+
+
+def blocks(tmp):
+    """Shards whose gguf.tensors and gguf.types differ: every command puts them together, and the way back to GGUF is open."""
+    tensors = {f"q{i}": torch.arange(4 * 68, dtype=torch.uint8).reshape(4, 68) + i for i in range(3)}
+    said = {name: {"type": "Q8_0", "shape": [4, 64]} for name in tensors}
+    types = {f"k{i}": "u32" for i in range(3)}
+    folder = os.path.join(tmp, "blocks")
+    os.makedirs(folder)
+    files = [f"model-0000{i + 1}-of-00003.safetensors" for i in range(3)]
+
+    def shards(values):
+        for i, (file, value) in enumerate(zip(files, values)):
+            save_file({f"q{i}": tensors[f"q{i}"]}, os.path.join(folder, file),
+                      {"general.architecture": "llama", f"k{i}": "7", "gguf.types": json.dumps({f"k{i}": "u32", "split.no": "u16"}), **value})
+
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": dict(zip(tensors, files))}, f)
+    each = [{"gguf.tensors": json.dumps({name: s})} for name, s in said.items()]
+    wrong = {**said, "q0": {"type": "Q4_0", "shape": [4, 32]}}
+    cases = each, [each[0], {"gguf.tensors": json.dumps(wrong)}, {}]  # what a file says of its own tensors counts
+    for case in cases:
+        shards(case)
+        one, parts = os.path.join(tmp, "blocks.st"), os.path.join(tmp, "blocks.d")
+        for command in ["join", folder, "-o", one], ["cp", folder, one], ["convert", folder, "-o", parts], ["split", folder, "-o", parts, "--max-shard-size", 300]:
+            r = run(*command, "-f", "--json")
+            assert "gguf." not in r.stderr and json.loads(r.stdout)["left_out_parts"] == [], (command, r.stderr, r.stdout)
+            for path in [one] if one in command else [os.path.join(parts, f) for f in files]:
+                assert describing(path) == [said, types], (command, describing(path))
+                CHECKS["descriptions"] += 1
+            out = one if one in command else parts
+            back, got = os.path.join(tmp, "blocks.gguf"), os.path.join(tmp, "blocks.back.safetensors")
+            run("convert", out, "-o", back, "-f", "--verify")
+            run("convert", back, "-o", got, "-f")
+            same(got, tensors)
+            assert describing(got)[0] == said, describing(got)
+            run("get", out, "q0", "-d", "F32", "-o", os.path.join(tmp, "v.npy"), "-f", want=1)
+        run("convert", folder, "-o", os.path.join(tmp, "blocks.gguf"), "-f", "--verify")
+        run("cp", folder, one, "-f", "--rename", "q*=blk.*", "--drop", "*2")
+        assert describing(one)[0] == {"blk.0": said["q0"], "blk.1": said["q1"]}, describing(one)
+    # One that is no object: nothing is made up, and it is named
+    shards([each[0], {"gguf.tensors": "[1]"}, {}])
+    for command in "join", "cp":
+        r = run(command, folder, *([one] if command == "cp" else ["-o", one]), "-f", "--json")
+        assert [p["subject"] for p in json.loads(r.stdout)["left_out_parts"]] == ["gguf.tensors"], r.stdout
+
+
+def long_names(tmp):
+    """MindSpore 2.10 loads names of 1,024 characters (of any number of bytes), and refuses a file with a longer one."""
+    for name, good in ("x" * 1024, True), ("x" * 1025, False), ("\u00e9" * 1024, True), ("\u00e9" * 1025, False):
+        source, out = os.path.join(tmp, "long.pt"), os.path.join(tmp, "long.ckpt")
+        torch.save({name: X, "a": X + 1}, source)
+        r = run("convert", source, "-o", out, "-f", *(["--verify"] if good else []), want=0 if good else 1)
+        assert good or "names have 1 to 1024 characters: rename it" in r.stderr, r.stderr
+        CHECKS["long names"] += 1
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
@@ -178,6 +245,8 @@ def main():
         jobs(tmp)
         other_formats(tmp)
         gguf_strings(tmp)
+        blocks(tmp)
+        long_names(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
     return 0
 

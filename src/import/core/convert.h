@@ -121,10 +121,6 @@ sft_status sft__convert_metadata(sft__conversion *c, sft_writer *writer, size_t 
 /* Names what a catalog could not have: a record that names nothing, a file that its index does not name.
  * Returns how many tensors it names. */
 uint64_t sft__convert_problems(sft__conversion *c, const sft_catalog *catalog);
-/* describe.c. The members of an entry that is a JSON object, under the names that the namer gives them,
- * behind what b has, which begins with a brace. */
-sft_status sft__describe_add(sft__buf *b, const sft_metadata_entry *e, sft_import_namer namer,
-                             void *ctx, const sft_allocator *allocator, sft_error *err);
 /* Does the caller set the entry? */
 bool sft__convert_given(const sft__conversion *c, const char *key, size_t len);
 /* Does an entry of the catalog's metadata record another name, as the items' other names have it? */

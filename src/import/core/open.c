@@ -560,6 +560,8 @@ const sft_import_api *sft_import_api_get(void) {
         .locate = sft_import_locate,
         .describes = sft_import_describes,
         .describe = sft_import_describe,
+        .collects = sft_import_collects,
+        .collect = sft_import_collect,
     };
     return &api;
 }

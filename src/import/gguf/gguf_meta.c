@@ -148,22 +148,30 @@ static sft_status read_note(sft__gguf_meta *m, const char *text, size_t len, boo
                                  raws ? SFT__GGUF_KEY_TENSORS : SFT__GGUF_KEY_TYPES);
 }
 
-static sft_status read_notes(sft__gguf_meta *m, sft_error *err) {
+/* What all files of the model say. */
+static sft_status read_notes_of(sft__gguf_meta *m, const char *key, bool raws, sft_error *err) {
     const sft_catalog *c = m->job->catalog;
     const sft_allocator *a = m->job->c.allocator;
-    const char *text;
-    size_t len;
+    const sft_import_collection from = {&c, 1, NULL, NULL, a};
+    sft_metadata_entry e = {key, strlen(key), NULL, 0};
+    char *memory = NULL;
+    size_t size = 0;
 
-    text =
-        sft_catalog_metadata_find(c, 0, SFT__GGUF_KEY_TYPES, sizeof SFT__GGUF_KEY_TYPES - 1, &len);
-    if (text != NULL) {
-        SFT_TRY(read_note(m, text, len, false, err));
+    if (sft_catalog_file_count(c) > 1) {
+        SFT_TRY(sft_import_collect(&e, &memory, &size, &e, &from, err));
+    } else {
+        e.value = sft_catalog_metadata_find(c, 0, e.key, e.key_len, &e.value_len);
     }
-    text = sft_catalog_metadata_find(c, 0, SFT__GGUF_KEY_TENSORS, sizeof SFT__GGUF_KEY_TENSORS - 1,
-                                     &len);
-    if (text != NULL) {
-        SFT_TRY(read_note(m, text, len, true, err));
-    }
+    const sft_status status = e.value != NULL ? read_note(m, e.value, e.value_len, raws, err) : SFT_OK;
+    sft__free(a, memory, size);
+    return status;
+}
+
+static sft_status read_notes(sft__gguf_meta *m, sft_error *err) {
+    const sft_allocator *a = m->job->c.allocator;
+
+    SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TYPES, false, err));
+    SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TENSORS, true, err));
     if (!sft__strmap_init(&m->type_names, m->types, sizeof *m->types, m->type_count, a) ||
         !sft__strmap_init(&m->raw_names, m->raws, sizeof *m->raws, m->raw_count, a)) {
         return sft__fail_nomem(err, (m->type_count + m->raw_count) * 16);

@@ -22,10 +22,19 @@ static sft_status unsupported(const sft_import_item *item, sft_error *err) {
                             item->dtype->name);
 }
 
+/* Does a file say of blocks what they are? */
+static bool has_blocks(const sft_catalog *catalog) {
+    bool has = false;
+
+    for (size_t f = 0; f < sft_catalog_file_count(catalog) && !has; f++) {
+        has = sft_catalog_metadata_find(catalog, f, SFT__GGUF_KEY_TENSORS,
+                                        sizeof SFT__GGUF_KEY_TENSORS - 1, NULL) != NULL;
+    }
+    return has;
+}
+
 static sft_status check(const sft_import_item *item, sft_error *err) {
-    const bool raw = item->dtype->id == SFT_U8 &&
-                     sft_catalog_metadata_find(item->catalog, 0, SFT__GGUF_KEY_TENSORS,
-                                               sizeof SFT__GGUF_KEY_TENSORS - 1, NULL) != NULL;
+    const bool raw = item->dtype->id == SFT_U8 && has_blocks(item->catalog);
 
     if (!raw && sft__gguf_type_of(item->dtype->id) == NULL) {
         return unsupported(item, err);

@@ -177,11 +177,6 @@ bool sft__convert_is_record(const sft_catalog *catalog, const sft_metadata_entry
            sft_catalog_find(catalog, e->value, e->value_len) != NULL;
 }
 
-/* Objects of which each file of GGUF has its own: of tensors, and of entries of the metadata. */
-static bool is_collected(const sft_metadata_entry *e) {
-    return is_text(e->key, e->key_len, "gguf.tensors") || is_text(e->key, e->key_len, "gguf.types");
-}
-
 /* Does an earlier file have the key? Another value there is told. */
 static bool is_earlier(sft__conversion *c, size_t input, size_t file, const sft_metadata_entry *e) {
     for (size_t k = 0; k <= input; k++) {
@@ -194,7 +189,7 @@ static bool is_earlier(sft__conversion *c, size_t input, size_t file, const sft_
                 continue;
             }
             if ((len != e->value_len || memcmp(value, e->value, len) != 0) &&
-                !sft_digest_is_key(e->key, e->key_len) && !is_collected(e) &&
+                !sft_digest_is_key(e->key, e->key_len) && !sft_import_collects(e) &&
                 !sft__convert_is_record(c->catalogs[input], e)) {
                 char subject[128];
                 (void)sft_escape(subject, sizeof subject, e->key, e->key_len);
@@ -206,61 +201,48 @@ static bool is_earlier(sft__conversion *c, size_t input, size_t file, const sft_
     return false;
 }
 
-typedef struct collecting {
-    naming names;
-    size_t input;
-    size_t file;
-    bool tensors;
-} collecting;
+static sft_import_named name_block(void *ctx, const sft_catalog *catalog, const sft_tensor *t,
+                                   const char **now, size_t *now_len) {
+    naming *k = ctx;
 
-/* Of an entry of the metadata that several files have, the first file's counts. */
-static sft_import_named name_first(void *ctx, const char *name, size_t len, const char **now,
-                                   size_t *now_len) {
-    collecting *k = ctx;
-
-    if (k->tensors) {
-        return name_now(&k->names, name, len, now, now_len);
-    }
-    for (size_t i = 0; i <= k->input; i++) {
-        const sft_catalog *catalog = k->names.c->catalogs[i];
-        const size_t files = i < k->input ? sft_catalog_file_count(catalog) : k->file;
-        for (size_t f = 0; f < files; f++) {
-            if (sft_catalog_metadata_find(catalog, f, name, len, NULL) != NULL) {
-                return SFT_IMPORT_NAME_GONE;
-            }
-        }
-    }
-    return SFT_IMPORT_NAME_UNKNOWN;
+    k->catalog = catalog;
+    return name_now(k, t->name, t->name_len, now, now_len);
 }
 
 /* The objects of all files as one. *several: there are some; else nothing was done. */
 static sft_status put_collected(sft__conversion *c, const sft_metadata_entry *like,
                                 sft_writer *writer, bool *several, sft_error *err) {
-    sft_status status = SFT_OK;
+    naming k = {c, NULL, false};
+    const sft_import_collection from = {(const sft_catalog *const *)c->catalogs, c->catalog_count,
+                                        name_block, &k, c->allocator};
+    const char *key = like->key_len == 10 ? "gguf.types" : "gguf.tensors";
+    sft_metadata_entry now;
     size_t count = 0;
-    sft__buf b;
+    size_t size;
+    char *memory;
 
-    sft__buf_init(&b, c->allocator);
-    sft__buf_text(&b, "{");
-    for (size_t k = 0; k < c->catalog_count && status == SFT_OK; k++) {
-        for (size_t f = 0; f < sft_catalog_file_count(c->catalogs[k]) && status == SFT_OK; f++) {
-            collecting x = {{c, c->catalogs[k], false}, k, f,
-                            is_text(like->key, like->key_len, "gguf.tensors")};
-            sft_metadata_entry e = *like;
-            e.value = sft_catalog_metadata_find(c->catalogs[k], f, e.key, e.key_len, &e.value_len);
-            count += e.value != NULL;
-            status = e.value != NULL
-                         ? sft__describe_add(&b, &e, name_first, &x, c->allocator, err)
-                         : SFT_OK;
+    for (size_t i = 0; i < c->catalog_count; i++) {
+        for (size_t f = 0; f < sft_catalog_file_count(c->catalogs[i]); f++) {
+            count += sft_catalog_metadata_find(c->catalogs[i], f, like->key, like->key_len, NULL) != NULL;
         }
     }
     *several = count > 1;
-    sft__buf_text(&b, "}");
-    if (status == SFT_OK && *several && b.len > 2 && !sft__convert_given(c, like->key, like->key_len)) {
-        status = b.failed ? sft__fail_nomem(err, b.len)
-                          : sft_writer_metadata(writer, like->key, like->key_len, b.data, b.len, err);
+    if (!*several) {
+        return SFT_OK;
     }
-    sft__buf_reset(&b);
+    sft_status status = sft_import_collect(&now, &memory, &size, like, &from, err);
+    if (status == SFT_E_SCHEMA) { /* the first stays */
+        *several = false;
+        sft__convert_lost(c, key, 0, "the values of several files, which are not all objects");
+        return SFT_OK;
+    }
+    if (k.cast) {
+        sft__convert_lost(c, key, 0, "it tells the type of tensors that are cast");
+    }
+    if (status == SFT_OK && now.key != NULL && !sft__convert_given(c, now.key, now.key_len)) {
+        status = sft_writer_metadata(writer, now.key, now.key_len, now.value, now.value_len, err);
+    }
+    sft__free(c->allocator, memory, size);
     return status;
 }
 
@@ -275,7 +257,7 @@ static sft_status put_inputs(sft__conversion *c, sft_writer *writer, size_t inpu
         if (is_earlier(c, input, file, &e) || sft__convert_is_record(catalog, &e) || is_of_old_bytes(c, &e)) {
             continue;
         }
-        if (is_collected(&e)) {
+        if (sft_import_collects(&e)) {
             SFT_TRY(put_collected(c, &e, writer, &several, err));
         }
         if (several) {

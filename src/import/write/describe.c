@@ -158,12 +158,93 @@ static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
     return SFT_OK;
 }
 
-sft_status sft__describe_add(sft__buf *b, const sft_metadata_entry *e, sft_import_namer namer,
-                             void *ctx, const sft_allocator *allocator, sft_error *err) {
-    const naming k = {namer, ctx};
-    bool is_object;
+/* ---------------------------------------------------------------- of several files */
 
-    return add_members(&k, e, allocator, b, &is_object, err);
+typedef struct collecting {
+    const sft_import_collection *from;
+    const sft_metadata_entry *like;
+    bool *told;   /* of the tensors of all catalogs: it is said what they are */
+    size_t input; /* the catalog, its file, and where its tensors begin in `told` */
+    size_t file;
+    size_t first;
+    bool own; /* only of tensors that are in the file itself */
+} collecting;
+
+static sft_import_named name_block(void *ctx, const char *name, size_t len, const char **now,
+                                   size_t *now_len) {
+    collecting *k = ctx;
+    const sft_catalog *catalog = k->from->catalogs[k->input];
+    const sft_tensor *t = sft_catalog_find(catalog, name, len);
+
+    if (t == NULL || (t->file == k->file) != k->own) {
+        return SFT_IMPORT_NAME_GONE;
+    }
+    const size_t i = sft_catalog_index_of(catalog, t);
+    const bool other = t != sft_catalog_at(catalog, i);
+    if (k->told[k->first + i] && !(other && k->own)) {
+        return SFT_IMPORT_NAME_GONE;
+    }
+    k->told[k->first + i] = k->told[k->first + i] || !other;
+    return k->from->namer != NULL ? k->from->namer(k->from->ctx, catalog, t, now, now_len)
+                                  : SFT_IMPORT_NAME_UNKNOWN;
+}
+
+/* Of an entry of the metadata that several files have, the first file's counts. */
+static sft_import_named name_entry(void *ctx, const char *name, size_t len, const char **now,
+                                   size_t *now_len) {
+    const collecting *k = ctx;
+
+    (void)now;
+    (void)now_len;
+    if (!k->own ||
+        sft_catalog_metadata_find(k->from->catalogs[k->input], k->file, name, len, NULL) == NULL) {
+        return SFT_IMPORT_NAME_GONE;
+    }
+    for (size_t i = 0; i <= k->input; i++) {
+        const sft_catalog *catalog = k->from->catalogs[i];
+        const size_t files = i < k->input ? sft_catalog_file_count(catalog) : k->file;
+        for (size_t f = 0; f < files; f++) {
+            if (sft_catalog_metadata_find(catalog, f, name, len, NULL) != NULL) {
+                return SFT_IMPORT_NAME_GONE;
+            }
+        }
+    }
+    return SFT_IMPORT_NAME_UNKNOWN;
+}
+
+/* What the files of one catalog say. */
+static sft_status collect_catalog(collecting *k, sft__buf *b, sft_error *err) {
+    const sft_catalog *catalog = k->from->catalogs[k->input];
+    const bool blocks = is_text(k->like->key, k->like->key_len, "gguf.tensors");
+    const naming names = {blocks ? name_block : name_entry, k};
+
+    for (k->file = 0; k->file < sft_catalog_file_count(catalog); k->file++) {
+        sft_metadata_entry e = *k->like;
+        bool is_object = true;
+        e.value = sft_catalog_metadata_find(catalog, k->file, e.key, e.key_len, &e.value_len);
+        if (e.value != NULL) {
+            SFT_TRY(add_members(&names, &e, sft__allocator(k->from->allocator), b, &is_object, err));
+        }
+        if (!is_object) {
+            return sft__fail(err, SFT_E_SCHEMA, "metadata of several files, one of them no object");
+        }
+    }
+    return SFT_OK;
+}
+
+/* First what each file says of its own tensors, then what it says of others'. */
+static sft_status collect_all(collecting *k, sft__buf *b, sft_error *err) {
+    sft__buf_text(b, "{");
+    for (unsigned pass = 0; pass < 2; pass++) {
+        k->own = pass == 0;
+        k->first = 0;
+        for (k->input = 0; k->input < k->from->count; k->input++) {
+            SFT_TRY(collect_catalog(k, b, err));
+            k->first += sft_catalog_count(k->from->catalogs[k->input]);
+        }
+    }
+    sft__buf_text(b, "}");
+    return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- public */
@@ -190,6 +271,44 @@ sft_status sft_import_describe(sft_metadata_entry *out, char **memory, size_t *m
     status = prefix != 0 ? rename_key(&k, entry, prefix, &b, out, err)
                          : rename_value(&k, entry, sft__allocator(allocator), &b, out, err);
     if (status == SFT_OK && (out->key == b.data || out->value == b.data) && b.data != NULL) {
+        *memory = b.data;
+        *memory_size = b.cap;
+    } else {
+        sft__buf_reset(&b);
+    }
+    return status;
+}
+
+int sft_import_collects(const sft_metadata_entry *entry) {
+    return is_text(entry->key, entry->key_len, "gguf.tensors") ||
+           is_text(entry->key, entry->key_len, "gguf.types");
+}
+
+sft_status sft_import_collect(sft_metadata_entry *out, char **memory, size_t *memory_size,
+                              const sft_metadata_entry *like, const sft_import_collection *from,
+                              sft_error *err) {
+    const sft_allocator *allocator = sft__allocator(from->allocator);
+    const sft_metadata_entry asked = *like; /* which may be *out */
+    collecting k = {.from = from, .like = &asked};
+    size_t tensors = 1;
+    sft__buf b;
+
+    *memory = NULL;
+    *memory_size = 0;
+    *out = (sft_metadata_entry){NULL, 0, NULL, 0};
+    for (size_t i = 0; i < from->count; i++) {
+        tensors += sft_catalog_count(from->catalogs[i]);
+    }
+    k.told = sft__alloc_array(allocator, tensors, sizeof *k.told);
+    if (k.told == NULL) {
+        return sft__fail_nomem(err, tensors);
+    }
+    memset(k.told, 0, tensors * sizeof *k.told);
+    sft__buf_init(&b, allocator);
+    const sft_status status = collect_all(&k, &b, err);
+    sft__free(allocator, k.told, tensors * sizeof *k.told);
+    if (status == SFT_OK && b.len > 2) {
+        *out = (sft_metadata_entry){asked.key, asked.key_len, b.data, b.len};
         *memory = b.data;
         *memory_size = b.cap;
     } else {

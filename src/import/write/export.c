@@ -227,6 +227,7 @@ static bool is_format_own(const sft__export *job, const sft__writer_row *row,
     const bool tree = e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
 
     return sft__names_framework(e) || (tree && row->shares) ||
+           (row->format == SFT_IMPORT_GGUF && sft_import_collects(e)) || /* put together */
            sft__convert_is_record(job->catalog, e);
 }
 
