@@ -122,7 +122,23 @@ def linked(mode):
     return out.getvalue()
 
 
+def later_sizes(size, packed):
+    """A member with a descriptor, whose local header has these sizes: macOS writes the size, and no other."""
+    data = b"hello " * 40
+    deflate = zlib.compressobj(wbits=-15)
+    body = deflate.compress(data) + deflate.flush()
+    real = (zlib.crc32(data), len(body), len(data))
+    head = struct.pack("<HHHHHIIIHH", 20, 8, 8, 0, 0x21, 0, packed, len(data) if size is None else size, 5, 0)
+    local = b"PK\3\4" + head + b"a.txt" + body + b"PK\7\x08" + struct.pack("<III", *real)
+    entry = b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 8, 8, 0, 0x21, *real, 5, 0, 0, 0, 0, 0, 0) + b"a.txt"
+    return local + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+
+
 def zip_cases():
+    case("macos.zip", later_sizes(None, 0), H)
+    case("later.zip", later_sizes(0, 0), H)
+    case("less.zip", later_sizes(200, 0), D, "zip-local")
+    case("more.zip", later_sizes(None, 7), D, "zip-local")
     case("link.zip", linked(0o120777), U, "zip-link")
     case("pipe.zip", linked(0o010644), U, "zip-link")
     case("file.zip", linked(0o100644), H)

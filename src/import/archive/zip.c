@@ -353,9 +353,10 @@ static sft_status local_sizes(sft__import *job, const sft__zip_entry *z, const u
         return wrong(job, "zip-64", z->header, err, "the 64-bit sizes of a member are damaged");
     }
     const bool later = (z->flags & FLAG_DESCRIPTOR) != 0;
-    const bool sizes = value[0] == z->usize && value[1] == z->csize;
-    const bool none = value[0] == 0 && value[1] == 0;
-    if (!(sizes || (later && none)) || !(crc == z->crc32 || (later && crc == 0))) {
+    /* each as it is, or not known yet: macOS writes the size alone */
+    const bool sizes = (value[0] == z->usize || (later && value[0] == 0)) &&
+                       (value[1] == z->csize || (later && value[1] == 0));
+    if (!sizes || !(crc == z->crc32 || (later && crc == 0))) {
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
                       "the local header has other sizes or another CRC than the directory"));
     }
