@@ -122,6 +122,23 @@ def linked(mode):
     return out.getvalue()
 
 
+def gguf_bytes(data, text):
+    """A GGUF whose metadata have these bytes, as a text or as an array of U8."""
+    whole = gguf()
+    at = whole.index(b"llama") + 5
+    kind = struct.pack("<IQ", 8, len(data)) if text else struct.pack("<IIQ", 9, 0, len(data))
+    entry = struct.pack("<Q", 7) + b"x.state" + kind + data
+    whole = whole[:16] + struct.pack("<Q", 2) + whole[24:at] + entry
+    return whole + bytes(-len(whole) % 32)
+
+
+def gguf_cases():
+    unmarked = b"\x8c\x04evil\x8c\x03mod\x93\x8c\x02id\x85R."
+    for text in (True, False):
+        case("unmarked.gguf", gguf_bytes(unmarked, text), U, "global")
+        case("bytes.gguf", gguf_bytes(b"\x8c\x04evil\x8c\x03mod\x92\x8c\x02id\x85R.", text), H)
+
+
 def later_sizes(size, packed):
     """A member with a descriptor, whose local header has these sizes: macOS writes the size, and no other."""
     data = b"hello " * 40
@@ -324,7 +341,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--keep")
     args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases, lite_cases, time_cases):
+    for cases in (metadata_cases, tensor_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases, lite_cases, time_cases):
         cases()
     work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
     work.mkdir(parents=True, exist_ok=True)

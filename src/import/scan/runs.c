@@ -235,7 +235,7 @@ static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
     return p + head;
 }
 
-/* Two texts and STACK_GLOBAL: the look-up of a dangerous name, in a pickle that has no mark. */
+/* Two texts and STACK_GLOBAL: the look-up of a name that is not harmless, in a pickle that has no mark. */
 static bool stack_lookup(runs *r, const uint8_t *p, const uint8_t *end) {
     const uint8_t *next;
     const char *why;
@@ -251,7 +251,7 @@ static bool stack_lookup(runs *r, const uint8_t *p, const uint8_t *end) {
     const char *module = (const char *)m;
     const char *name = (const char *)n;
     return sft__global_verdict(sft__global_find(module, m_len, name, n_len), module, m_len, name,
-                               n_len, &why) == SFT_SCAN_DANGEROUS;
+                               n_len, &why) != SFT_SCAN_HARMLESS;
 }
 
 static void push_mark(runs *r, uint64_t at) {
