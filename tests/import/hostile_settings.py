@@ -119,6 +119,9 @@ NAMED = [
                      "handlers": {"a": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "a"}}}), H),
     ("log.yaml", "formatters:\n  colorlog:\n    '()': colorlog.ColoredFormatter\n    format: '[%(cyan)s%(asctime)s] - %(message)s'\n", H),
     ("log.yaml", "formatters:\n  a:\n    !!str (): evil.f\n", U), ("log.yaml", "formatters:\n  a:\n    ? ()\n    : evil.f\n", U),
+    ("hydra.yaml", "hydra:\n  searchpath: [pkg://evil.conf]\n", U), ("hydra.yaml", "hydra:\n  searchpath:\n  - file:///data/conf\n", H),
+    ("nested.json", js({"c": js({"c": js({"_target_": "os.system"})})}), U), ("nested.json", js({"c": js({"c": js({"c": js({"auto_map": {}})})})}), U),
+    ("nested.json", js({"c": js({"c": js({"_target_x": 1, "target": "_target_"})})}), H),
     ("a.yaml", "text: call f(): it returns\nother: a () b\nc: 'see (): there'\n", H),
 ]
 CODE = [

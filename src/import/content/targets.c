@@ -458,15 +458,34 @@ bool sft__content_breaks_out(const char *text, size_t len) {
 }
 
 bool sft__content_has_target(const char *text, size_t len) {
-    static const char *const words[] = {"\"_target_\"", "\"class_path\"", "\"_component_\"",
-                                        "\"auto_map\"", "\"py/"};
+    static const char *const words[] = {"_target_", "class_path", "_component_", "auto_map"};
+    const char *end = text + len;
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (has(text, len, words[i])) {
-            return true;
+        const size_t n = strlen(words[i]);
+        for (const char *p = text; (size_t)(end - p) > n; p++) {
+            p = memchr(p, words[i][0], (size_t)(end - p) - n);
+            if (p == NULL) {
+                break;
+            }
+            if (p == text || p[-1] != '"' || memcmp(p, words[i], n) != 0) {
+                continue;
+            }
+            const char *q = p + n;
+            while (q < end && *q == '\\') { /* JSON in a text of JSON, and so on */
+                q++;
+            }
+            if (q == end || *q != '"') {
+                continue;
+            }
+            for (q++; q < end && memchr(" \t\r\n", *q, 4) != NULL; q++) {
+            }
+            if (q < end && *q == ':') {
+                return true;
+            }
         }
     }
-    return false;
+    return has(text, len, "\"py/");
 }
 
 /* ---------------------------------------------------------------- expressions */

@@ -576,6 +576,9 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     if (is_nothing(t.value, t.len) || (t.listed && (j.kinds & SFT__KEY_FILES) != 0)) {
         return SFT_SCAN_HARMLESS;
     }
+    if (starts(t.value, t.len, "pkg://") && t.len > 6) {
+        return say(&j, SFT_SCAN_UNKNOWN, "config-target", "a package that hydra imports");
+    }
     if (starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
