@@ -130,7 +130,7 @@ CODE = [
                 ("code", "from smolagents import Tool\nimport os\nos.system(1)", U), ("x", "import os; os.system('id')", U), ("x", "${eval:__import__('os')}", U),
                 ("x", "f'{__import__(\"os\")}'", U), ("x", "[os.popen(\"id\")]", U),
                 ("x", "lambda", H), ("x", "import data", H), ("x", "Use eval(x) to test the model", H), ("x", "np.mean(x)", H), ("x", "os.path.join(a, b)", H),
-                ("x", "grad * self.sgn()", H), ("x", "model.eval()", H), ("x", "a (b) c", H), ("x", "import settings of other people", H)]),
+                ("x", "grad * self.sgn()", H), ("x", "model.eval()", H), ("x", "a (b) c", H), ("x", "[1].index(2) + 3", H), ("x", "import settings of other people", H)]),
     ("d.yaml", "a: >-\n  __import__(\n  'os').system(\n  'id')\n", U), ("d.yaml", "a: \"__import__(\\\n  'os')\"\n", U),
     ("d.yaml", "a: \"\\x5f_import__('os').system('id')\"\n", U), ("d.yaml", "a: x # not __import__('os')\nb: 'it''s'\n", H),
     ("d.yaml", "a:\n- - {b: [c, \"%s\"]}\n" % CALL, U), ("d.yaml", "a: [b,\n  %s]\n" % CALL.replace(",", ""), U),

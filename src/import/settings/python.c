@@ -392,7 +392,7 @@ static bool contains(const char *p, size_t len, const char *word) {
 }
 
 unsigned sft__setting_python(const char *text, size_t len) {
-    reading r = {.p = text, .end = text + len, .root = "", .last = "", .statement = true};
+    reading r = {.p = text, .end = text + len, .root = text, .last = text, .statement = true};
 
     if (len == 0 || (memchr(text, '(', len) == NULL && !contains(text, len, "import") &&
                      !contains(text, len, "lambda") && !contains(text, len, ".modules"))) {
