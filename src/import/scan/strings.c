@@ -335,6 +335,27 @@ static bool take_code(sft__scan *s, const sft__scan_part *part, const uint8_t *t
     return false;
 }
 
+/* Are there as many letters of base64 as name something? Digits of hex are among them. */
+static bool has_letters(const sft__scan *s, const uint8_t *text, size_t len) {
+    const uint8_t *table = s->letters[SFT__BASE64];
+    size_t at = 0;
+
+    for (size_t count = 0; at < len; at += 64) { /* stretches without any byte of ASCII go quickly */
+        const size_t n = len - at < 64 ? len - at : 64;
+        uint8_t all = 0x80;
+        for (size_t i = 0; i < n; i++) {
+            all &= text[at + i];
+        }
+        for (size_t i = 0; i < n && all == 0; i++) {
+            count += table[text[at + i]] != 255;
+        }
+        if (count >= SFT__CODED_LEAST) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool has(const uint8_t *text, size_t len, char a, char b) {
     return memchr(text, a, len) != NULL || memchr(text, b, len) != NULL;
 }
@@ -344,7 +365,7 @@ void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *tex
     static const char mark[] = ";base64,";
     const uint8_t *p = text;
 
-    if (len < SFT__CODED_LEAST || s->tired) {
+    if (len < SFT__CODED_LEAST || s->tired || !has_letters(s, text, len)) {
         return;
     }
     if (len > 5 && memcmp(text, "data:", 5) == 0) { /* data:TYPE;base64,LETTERS */
