@@ -281,8 +281,8 @@ static size_t place_of(const char **path) {
 
 void cli_beside_carry(cli *c, const char *source, const char *target) {
     if (cli_flag(c, "no-config") || cli_flag(c, "plan") || cli_flag(c, "dry-run") ||
-        cli_text(c, "task") != NULL || c->status != 0 || c->out.mute || target == NULL) {
-        return; /* of several processes the first does it; tasks know no first */
+        c->status != 0 || c->out.mute || target == NULL) {
+        return; /* of several processes the first does it */
     }
     const size_t from = place_of(&source);
     const size_t to = place_of(&target);

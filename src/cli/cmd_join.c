@@ -223,7 +223,9 @@ static void run(cli *c) {
             b.carries = true;
             cli_batch_run(&b, "joining");
         }
-        cli_beside_carry(c, c->operands[0], b.target);
+        if (cli_text(c, "task") == NULL || b.published) { /* of tasks the one that publishes */
+            cli_beside_carry(c, c->operands[0], b.target);
+        }
         cli_close(c, catalog);
         cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
         b.api->checkpoint_close(checkpoint);

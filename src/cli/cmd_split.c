@@ -93,7 +93,9 @@ static void run(cli *c) {
     b.carries = true;
     b.named = catalog;
     cli_batch_run(&b, "splitting");
-    cli_beside_carry(c, c->operands[0], b.target);
+    if (cli_text(c, "task") == NULL || b.published) { /* of tasks the one that publishes */
+        cli_beside_carry(c, c->operands[0], b.target);
+    }
     cli_batch_reset(&b);
     free(s.lists);
     free(s.counts);

@@ -483,6 +483,26 @@ def casts(tmp):
     assert "1 values" in run("get", plain, "s", "-d", "U64", "-o", os.path.join(tmp, "s.npy")).stderr
 
 
+def tasks(tmp):
+    """Configuration files travel once, with the task that publishes, whichever it is."""
+    model = os.path.join(tmp, "model")
+    os.mkdir(model)
+    save_file({f"t{i}": torch.full((100,), float(i)) for i in range(6)}, os.path.join(model, "model.safetensors"))
+    for name in ("config.json", "README.md"):
+        with open(os.path.join(model, name), "w") as f:
+            f.write(name)
+    for k, (verb, order) in enumerate([("split", ["1/2", "2/2"]), ("split", ["2/2", "1/2"]), ("join", ["2/2", "1/2"])]):
+        out = os.path.join(tmp, f"out{k}")
+        more = ["--max-shard-size", "1kB"] if verb == "split" else ["--unified"]
+        there = []
+        for task in order:
+            run(verb, model, "-o", out, "--task", task, *more)
+            there.append(sorted(set(os.listdir(out)) & {"config.json", "README.md"}) if os.path.isdir(out) else [])
+        assert there[0] == [] and there[1] == ["README.md", "config.json"], (verb, order, there)
+        with open(os.path.join(out, "config.json")) as f:
+            assert f.read() == "config.json"
+
+
 def outputs(tmp):
     """Names that promise something else, places that are directories, inputs that are damaged."""
     source = os.path.join(tmp, "o.pt")
@@ -523,7 +543,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, casts, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, casts, tasks, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
