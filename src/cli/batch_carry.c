@@ -324,23 +324,6 @@ static const char *why_left_out(const sft_catalog *catalog, const sft_metadata_e
                 : "the files have different values of it";
 }
 
-static void *plain_alloc(void *ctx, size_t size) {
-    (void)ctx;
-    return cli_alloc(size, 1);
-}
-
-static void *plain_resize(void *ctx, void *ptr, size_t old_size, size_t new_size) {
-    (void)ctx;
-    (void)old_size;
-    return cli_resize(ptr, new_size, 1);
-}
-
-static void plain_free(void *ctx, void *ptr, size_t size) {
-    (void)ctx;
-    (void)size;
-    free(ptr);
-}
-
 /* Gives the entry to every file that takes the model's metadata over. */
 static void give(cli_batch *b, const sft_metadata_entry *e) {
     for (size_t i = 0; i < b->count; i++) {
@@ -361,9 +344,8 @@ static void give(cli_batch *b, const sft_metadata_entry *e) {
 
 /* The objects that the files have under the key, as one. False: it is no such key, or they are no objects. */
 static bool put_together(cli_batch *b, const sft_metadata_entry *like) {
-    static const sft_allocator plain = {plain_alloc, plain_resize, plain_free, NULL};
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
-    const sft_import_collection from = {&b->named, 1, NULL, NULL, &plain};
+    const sft_import_collection from = {&b->named, 1, NULL, NULL, cli_allocator()};
     const size_t i = b->together[0] != NULL;
     sft_metadata_entry e;
     size_t size;

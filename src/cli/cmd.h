@@ -224,6 +224,8 @@ void cli_hint(const char *file, const sft_error *err, char *hint, size_t cap);
 /* Memory that the tool cannot go on without: prints and exits with 3. */
 void *cli_alloc(size_t count, size_t size);
 void *cli_resize(void *ptr, size_t count, size_t size);
+/* The same for the library: what comes of it goes with free(). */
+const sft_allocator *cli_allocator(void);
 
 /* ---------------------------------------------------------------- open.c */
 

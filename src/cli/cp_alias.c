@@ -224,23 +224,6 @@ static sft_import_named name_now(void *ctx, const char *name, size_t len, const 
     return SFT_IMPORT_NAME_HERE;
 }
 
-static void *plain_alloc(void *ctx, size_t size) {
-    (void)ctx;
-    return cli_alloc(size, 1);
-}
-
-static void *plain_resize(void *ctx, void *ptr, size_t old_size, size_t new_size) {
-    (void)ctx;
-    (void)old_size;
-    return cli_resize(ptr, new_size, 1);
-}
-
-static void plain_free(void *ctx, void *ptr, size_t size) {
-    (void)ctx;
-    (void)size;
-    free(ptr);
-}
-
 static sft_import_named name_block(void *ctx, const sft_catalog *catalog, const sft_tensor *t,
                                    const char **now, size_t *now_len) {
     (void)catalog;
@@ -264,7 +247,6 @@ bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
 }
 
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
-    static const sft_allocator plain = {plain_alloc, plain_resize, plain_free, NULL};
     const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     const bool collects = cli_copy_collects(copy, pair);
     sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
@@ -278,10 +260,10 @@ bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
         return true;
     }
     naming k = {copy, sort_items(copy), false};
-    const sft_import_collection from = {&copy->catalog, 1, name_block, &k, &plain};
+    const sft_import_collection from = {&copy->catalog, 1, name_block, &k, cli_allocator()};
     const sft_status status =
         collects ? api->collect(&now, &memory, &size, &e, &from, &err)
-                 : api->describe(&now, &memory, &size, &e, name_now, &k, &plain, &err);
+                 : api->describe(&now, &memory, &size, &e, name_now, &k, cli_allocator(), &err);
     free(k.sorted);
     if (collects && status != SFT_OK) { /* the first file's is kept, with a warning */
         copy->apart[apart_of(pair)] = true;

@@ -236,3 +236,25 @@ void *cli_resize(void *ptr, size_t count, size_t size) {
 void *cli_alloc(size_t count, size_t size) {
     return or_die(calloc(count > 0 ? count : 1, size > 0 ? size : 1));
 }
+
+static void *plain_alloc(void *ctx, size_t size) {
+    (void)ctx;
+    return cli_alloc(size, 1);
+}
+
+static void *plain_resize(void *ctx, void *ptr, size_t old_size, size_t new_size) {
+    (void)ctx;
+    (void)old_size;
+    return cli_resize(ptr, new_size, 1);
+}
+
+static void plain_free(void *ctx, void *ptr, size_t size) {
+    (void)ctx;
+    (void)size;
+    free(ptr);
+}
+
+const sft_allocator *cli_allocator(void) {
+    static const sft_allocator plain = {plain_alloc, plain_resize, plain_free, NULL};
+    return &plain;
+}

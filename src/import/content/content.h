@@ -58,6 +58,11 @@ bool sft__content_is_tired(const sft__content *c);
 
 /* Does the name end so, in any case? `end` is in lower case. */
 bool sft__content_ends(const char *name, const char *end);
+/* Of a text of `len` bytes: how it starts, whether the word is in it, whether it is one of a list that
+ * NULL ends. */
+bool sft__text_starts(const char *text, size_t len, const char *with);
+bool sft__text_has(const char *text, size_t len, const char *word);
+bool sft__text_is_one(const char *text, size_t len, const char *const *words);
 const char *sft__content_base(const char *name); /* behind the last slash */
 /* Is it a name of what programs execute (*.py, *.so ...)? *sentence: what runs it. */
 bool sft__content_runs(const char *name, const char **sentence);

@@ -65,19 +65,6 @@ static const char *const roots[] = {
     "commands",    "socket",    "pickle", "code", "cPickle",    "marshal",
     "posixpath",   "pdb",       "timeit", "pip",  NULL};
 
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    if (len < 2) {
-        return len == 1 && *p == '~' && words[0][0] == '~';
-    }
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (words[i][0] == p[0] && words[i][1] == p[1] && strncmp(words[i], p, len) == 0 &&
-            words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is(const char *p, size_t len, const char *word) {
     return strlen(word) == len && memcmp(p, word, len) == 0;
 }
@@ -114,24 +101,6 @@ static bool is_dotted(const char *p, size_t len, unsigned *parts, size_t *last) 
     return !begin && *parts > 1;
 }
 
-static bool starts(const char *p, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(p, with, n) == 0;
-}
-
-static bool has(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    const char *end = text + len;
-
-    for (const char *p = text; (size_t)(end - p) >= n; p++) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p != NULL;
-        }
-    }
-    return false;
-}
-
 /* Is each part but the last a plain name of a module, that leads nowhere else? */
 static bool is_straight(const char *p, size_t last) {
     for (size_t i = 0; i < last;) {
@@ -143,7 +112,7 @@ static bool is_straight(const char *p, size_t last) {
                 return false;
             }
         }
-        if (is_one_of(p + i, n, roots) || starts(p + i, n, "__")) {
+        if (sft__text_is_one(p + i, n, roots) || sft__text_starts(p + i, n, "__")) {
             return false;
         }
         i += n + 1;
@@ -159,7 +128,7 @@ static bool passes_python(const char *p, size_t len) {
     size_t i = 0;
 
     for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
-        i = starts(p, len, own[k]) ? strlen(own[k]) : i;
+        i = sft__text_starts(p, len, own[k]) ? strlen(own[k]) : i;
     }
     for (; i < len; i++) {
         const char *dot = p[i] == '.' ? memchr(p + i + 1, '.', len - i - 1) : NULL;
@@ -197,11 +166,12 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
                                          "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
                                          "lt",  "abs", "and_", "or_",      "not_",    NULL};
 
-    if ((!is_straight(p, last) && !starts(p, len, "_operator.")) || passes_python(p, len)) {
+    if ((!is_straight(p, last) && !sft__text_starts(p, len, "_operator.")) ||
+        passes_python(p, len)) {
         return false;
     }
     for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
-        if (starts(p, len, classes[i])) {
+        if (sft__text_starts(p, len, classes[i])) {
             return true;
         }
     }
@@ -209,7 +179,7 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
         "torchtune.models.",   "torchtune.modules.", "torchtune.data.",      "torchtune.datasets.",
         "torchtune.training.", "torchtune.rlhf.",    "torch.nn.functional.", NULL};
     for (size_t i = 0; p[last] != '_' && whole[i] != NULL; i++) {
-        if (starts(p, last, whole[i])) {
+        if (sft__text_starts(p, last, whole[i])) {
             return true;
         }
     }
@@ -217,10 +187,12 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
                                          SFT_SCAN_HARMLESS; /* torch.bfloat16 */
     return plain || (len == 13 && memcmp(p, "megatron.core", len) == 0) ||
            (len == 11 && memcmp(p, "torch.dtype", len) == 0) || /* torchao: of a dtype's name */
-           (parts == 2 && starts(p, len, "math.")) ||
-           (parts == 2 && (starts(p, len, "_operator.") || starts(p, len, "operator.")) &&
-            is_one_of(p + last, len - last, counts)) ||
-           (parts == 2 && (starts(p, len, "torch.sym_") || starts(p, len, "torch._sym_")));
+           (parts == 2 && sft__text_starts(p, len, "math.")) ||
+           (parts == 2 &&
+            (sft__text_starts(p, len, "_operator.") || sft__text_starts(p, len, "operator.")) &&
+            sft__text_is_one(p + last, len - last, counts)) ||
+           (parts == 2 &&
+            (sft__text_starts(p, len, "torch.sym_") || sft__text_starts(p, len, "torch._sym_")));
 }
 
 /* torch.ops.LIBRARY.OPERATOR.OVERLOAD of the libraries that PyTorch has itself, as exported
@@ -234,11 +206,12 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
         "torch.ops.higher_order.", "torch.ops.onednn.",          "torch.ops.mkldnn.",
         "torch.ops.inductor.",     "torch.ops._c10d_functional."};
 
-    if (parts < 4 || has(p, len, "from_file") || has(p, len, "torchbind") || has(p, len, "__")) {
+    if (parts < 4 || sft__text_has(p, len, "from_file") || sft__text_has(p, len, "torchbind") ||
+        sft__text_has(p, len, "__")) {
         return false;
     }
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-        if (starts(p, len, libraries[i])) {
+        if (sft__text_starts(p, len, libraries[i])) {
             return true;
         }
     }
@@ -250,10 +223,10 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
 static uint32_t verdict_of(const char *p, size_t len, size_t last) {
     const uint32_t worst = sft__content_dotted(p, len);
 
-    if (starts(p, len, "torch.") && passes_python(p, len)) {
+    if (sft__text_starts(p, len, "torch.") && passes_python(p, len)) {
         return SFT_SCAN_DANGEROUS;
     }
-    if (worst == SFT_SCAN_DANGEROUS && starts(p, len, "torch.") && is_straight(p, last) &&
+    if (worst == SFT_SCAN_DANGEROUS && sft__text_starts(p, len, "torch.") && is_straight(p, last) &&
         p[last] != '_') {
         return sft__content_global(p, last - 1, p + last, len - last) == SFT_SCAN_DANGEROUS
                    ? SFT_SCAN_DANGEROUS
@@ -277,11 +250,11 @@ static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
                                         "pythonjsonlogger.json.JsonFormatter",
                                         NULL};
 
-    *verdict = is_one_of(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
+    *verdict = sft__text_is_one(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
     if (*verdict == SFT_SCAN_HARMLESS) {
         return true;
     }
-    return starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
+    return sft__text_starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
            (*verdict == SFT_SCAN_HARMLESS || (len > 15 && memcmp(p + len - 7, "Handler", 7) == 0));
 }
 
@@ -314,7 +287,7 @@ static bool is_layer(const char *p, size_t len) {
                                          NULL};
 
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (starts(p, len, begins[i])) {
+        if (sft__text_starts(p, len, begins[i])) {
             return true;
         }
     }
@@ -328,7 +301,7 @@ static bool is_strategy(const char *p, size_t len) {
         "user_defined.",  "ebft_",   "alpaca.", "sharegpt.",      NULL};
 
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (starts(p, len, begins[i])) {
+        if (sft__text_starts(p, len, begins[i])) {
             return true;
         }
     }
@@ -344,7 +317,7 @@ static bool is_part_of(const char *p, size_t len) {
         "peft.",         "timm.",      "torchvision.",      NULL};
 
     for (size_t i = 0; modules[i] != NULL; i++) {
-        if (starts(p, len, modules[i])) {
+        if (sft__text_starts(p, len, modules[i])) {
             return !passes_python(p, len);
         }
     }
@@ -356,8 +329,8 @@ static bool names_code(const char *key, size_t key_len, const char *value, size_
                        bool by_key) {
     const bool type = key_len == 4 && memcmp(key, "type", 4) == 0;
 
-    if (is_one_of(key, key_len, everyday)) {
-        return !has(key, key_len, "module") || !is_layer(value, len);
+    if (sft__text_is_one(key, key_len, everyday)) {
+        return !sft__text_has(key, key_len, "module") || !is_layer(value, len);
     }
     if (key_len == 13 && memcmp(key, "build-backend", 13) == 0) {
         return false; /* of pyproject.toml, which is a finding by its name */
@@ -366,24 +339,25 @@ static bool names_code(const char *key, size_t key_len, const char *value, size_
         (type && (by_key || is_strategy(value, len) || is_layer(value, len)))) {
         return false;
     }
-    const bool module = has(key, key_len, "odule") || has(key, key_len, "library");
+    const bool module =
+        sft__text_has(key, key_len, "odule") || sft__text_has(key, key_len, "library");
     return !module || (!is_layer(value, len) && !is_part_of(value, len));
 }
 
 static bool is_nothing(const char *p, size_t len) {
     static const char *const words[] = {"~", "null", "Null", "NULL", "none", "None", NULL};
-    return len == 0 || is_one_of(p, len, words);
+    return len == 0 || sft__text_is_one(p, len, words);
 }
 
 /* Is it, under no key that says so, what only code is called? */
 static bool is_odd(const char *value, size_t len, size_t last, const char **sentence) {
     const size_t first = (size_t)((const char *)memchr(value, '.', len) - value);
 
-    if (is_one_of(value, first, roots)) {
+    if (sft__text_is_one(value, first, roots)) {
         *sentence = "a function of Python's own: no setting, unless something is to call it";
         return true;
     }
-    if (is_one_of(value + last, len - last, roots)) {
+    if (sft__text_is_one(value + last, len - last, roots)) {
         *sentence = "a module of Python's own, by the name that a package gives it";
         return true;
     }
@@ -395,13 +369,13 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                              bool by_key, const char **sentence) {
     unsigned parts = 0;
     size_t last = 0;
-    if (is(key, key_len, "()") && starts(value, len, "ext://")) { /* logging.config */
+    if (is(key, key_len, "()") && sft__text_starts(value, len, "ext://")) { /* logging.config */
         value += 6;
         len -= 6;
     }
     const bool dotted =
         len > 2 && memchr(value, '.', len) != NULL && is_dotted(value, len, &parts, &last);
-    const bool always = key_len != 0 && is_one_of(key, key_len, sft__content_targets);
+    const bool always = key_len != 0 && sft__text_is_one(key, key_len, sft__content_targets);
     const bool called =
         always || (dotted && key_len != 0 && names_code(key, key_len, value, len, by_key));
     uint32_t verdict;
@@ -412,11 +386,11 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
     if (!called && (!dotted || by_key || !is_odd(value, len, last, sentence))) {
         return SFT_SCAN_HARMLESS;
     }
-    if (always && (is_nothing(value, len) ||
-                   (starts(key, key_len, "loader_module") && starts(value, len, "mlflow.")))) {
+    if (always && (is_nothing(value, len) || (sft__text_starts(key, key_len, "loader_module") &&
+                                              sft__text_starts(value, len, "mlflow.")))) {
         return SFT_SCAN_HARMLESS;
     }
-    if (dotted && ((!always && is_one_of(value + last, len - last, files)) ||
+    if (dotted && ((!always && sft__text_is_one(value + last, len - last, files)) ||
                    is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }
@@ -425,8 +399,8 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
         return verdict;
     }
     verdict = dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
-    return called ||
-                   is_one_of(value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
+    return called || sft__text_is_one(
+                         value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
                ? verdict
                : SFT_SCAN_UNKNOWN;
 }
@@ -437,7 +411,7 @@ bool sft__content_trusts(const char *key, size_t key_len, const char *value, siz
     static const char name[] = "trust_remote_code";
 
     return key_len == sizeof name - 1 && memcmp(key, name, key_len) == 0 &&
-           !is_nothing(value, len) && !is_one_of(value, len, no);
+           !is_nothing(value, len) && !sft__text_is_one(value, len, no);
 }
 
 bool sft__content_breaks_out(const char *text, size_t len) {
@@ -446,11 +420,11 @@ bool sft__content_breaks_out(const char *text, size_t len) {
         "__class__",   "|attr(",         "| attr(",    "\\x5f\\x5f",   "\\u005f\\u005f",
         "\\137\\137",  "lipsum[",        "cycler[",    "joiner["};
 
-    if (len < 12 || (!has(text, len, "{{") && !has(text, len, "{%"))) {
+    if (len < 12 || (!sft__text_has(text, len, "{{") && !sft__text_has(text, len, "{%"))) {
         return false;
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (has(text, len, words[i])) {
+        if (sft__text_has(text, len, words[i])) {
             return true;
         }
     }
@@ -485,7 +459,7 @@ bool sft__content_has_target(const char *text, size_t len) {
             }
         }
     }
-    return has(text, len, "\"py/");
+    return sft__text_has(text, len, "\"py/");
 }
 
 /* ---------------------------------------------------------------- expressions */
@@ -584,7 +558,7 @@ uint32_t sft__content_expression(const char *text, size_t len) {
     static const char signs[] = " +-*/%(),.<>=!&|~'";
     bool known = true;
 
-    if (has(text, len, "__")) {
+    if (sft__text_has(text, len, "__")) {
         return SFT_SCAN_DANGEROUS;
     }
     for (size_t i = 0; i < len;) {

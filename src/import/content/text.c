@@ -31,6 +31,33 @@ bool sft__content_ends(const char *name, const char *end) {
     return n >= m && same(name + n - m, end, m);
 }
 
+bool sft__text_starts(const char *text, size_t len, const char *with) {
+    const size_t n = strlen(with);
+    return len >= n && memcmp(text, with, n) == 0;
+}
+
+bool sft__text_has(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    const char *end = text + len;
+
+    for (const char *p = text; (size_t)(end - p) >= n; p++) {
+        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
+        if (p == NULL || memcmp(p, word, n) == 0) {
+            return p != NULL;
+        }
+    }
+    return false;
+}
+
+bool sft__text_is_one(const char *text, size_t len, const char *const *words) {
+    for (size_t i = 0; words[i] != NULL && len != 0; i++) {
+        if (words[i][0] == text[0] && strncmp(words[i], text, len) == 0 && words[i][len] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *sft__content_base(const char *name) {
     const char *base = name;
     for (const char *p = name; *p != '\0'; p++) {

@@ -10,21 +10,6 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static bool starts(const char *p, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(p, with, n) == 0;
-}
-
-static bool has(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    for (size_t i = 0; i + n <= len; i++) {
-        if (memcmp(text + i, word, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool sft__setting_is_requirements(const char *name) {
     static const char *const names[] = {"conda.yaml",      "conda.yml",       "environment.yaml",
                                         "environment.yml", "python_env.yaml", "python_env.yml",
@@ -64,21 +49,23 @@ static bool is_elsewhere(const char *p, size_t len) {
                                         "https://download.pytorch.org/whl"};
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (has(p, len, known[i]) && !has(p, len, "git+") && !has(p, len, "@")) {
+        if (sft__text_has(p, len, known[i]) && !sft__text_has(p, len, "git+") &&
+            !sft__text_has(p, len, "@")) {
             return false;
         }
     }
     for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-        if (starts(p, len, begins[i])) {
+        if (sft__text_starts(p, len, begins[i])) {
             return true;
         }
     }
-    if (starts(p, len, "-r") || starts(p, len, "-c") || starts(p, len, "--r") ||
-        starts(p, len, "--c")) {
-        return has(p, len, "://") || has(p, len, "../") || has(p, len, " /"); /* other files */
+    if (sft__text_starts(p, len, "-r") || sft__text_starts(p, len, "-c") ||
+        sft__text_starts(p, len, "--r") || sft__text_starts(p, len, "--c")) {
+        return sft__text_has(p, len, "://") || sft__text_has(p, len, "../") ||
+               sft__text_has(p, len, " /"); /* other files */
     }
-    return has(p, len, "://") || has(p, len, " @ ") || has(p, len, ".whl") ||
-           has(p, len, ".tar.gz");
+    return sft__text_has(p, len, "://") || sft__text_has(p, len, " @ ") ||
+           sft__text_has(p, len, ".whl") || sft__text_has(p, len, ".tar.gz");
 }
 
 /* One line, without a list's mark, quotes, and what stands behind " #". */
@@ -138,7 +125,8 @@ bool sft__setting_entry_points(const sft__content *c) {
         }
         const size_t n = (size_t)(stop - p);
         if (n != 0 && *p == '[') { /* programs by name are run by nobody but who calls them */
-            loaded = !starts(p, n, "[console_scripts]") && !starts(p, n, "[gui_scripts]");
+            loaded = !sft__text_starts(p, n, "[console_scripts]") &&
+                     !sft__text_starts(p, n, "[gui_scripts]");
         } else if (n != 0 && *p != '#' && *p != ';' && loaded && memchr(p, '=', n) != NULL) {
             sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p,
                               n < 160 ? n : 160,
@@ -195,7 +183,7 @@ const char *sft__setting_of_file(const char *name, const char *key, unsigned dep
     const char *base = sft__content_base(name);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (starts(base, strlen(base), rows[i].file) && strcmp(rows[i].key, key) == 0 &&
+        if (sft__text_starts(base, strlen(base), rows[i].file) && strcmp(rows[i].key, key) == 0 &&
             (rows[i].depth == 0 || rows[i].depth == depth)) {
             return rows[i].sentence;
         }

@@ -27,30 +27,6 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static bool starts(const char *p, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(p, with, n) == 0;
-}
-
-static bool has(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    for (size_t i = 0; i + n <= len; i++) {
-        if (text[i] == word[0] && memcmp(text + i, word, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (words[i][0] == p[0] && strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static uint32_t say(const judging *j, uint32_t verdict, const char *rule, const char *sentence) {
     j->said->rule = rule;
     j->said->sentence = sentence;
@@ -61,14 +37,14 @@ static bool is_nothing(const char *p, size_t len) {
     static const char *const words[] = {"true", "True", "TRUE", "false", "False",   "FALSE", "null",
                                         "Null", "NULL", "none", "None",  "~",       "yes",   "no",
                                         "on",   "off",  "auto", "Auto",  "default", NULL};
-    return len == 0 || is_one_of(p, len, words);
+    return len == 0 || sft__text_is_one(p, len, words);
 }
 
 static bool denies(const char *p, size_t len) {
     static const char *const words[] = {"false", "False", "FALSE", "no", "No", "NO",
                                         "off",   "Off",   "OFF",   "n",  "N",  "0",
                                         "null",  "none",  "None",  "~",  NULL};
-    return len == 0 || is_one_of(p, len, words);
+    return len == 0 || sft__text_is_one(p, len, words);
 }
 
 /* NAME or NAME.NAME...; *dots: there are any. */
@@ -139,13 +115,13 @@ static code_file by_extension(const char *p, size_t len, bool blank) {
     if (n == 0) {
         return NO_CODE;
     }
-    if (is_one_of(end, n, libraries) || is_numbered(p, len)) {
+    if (sft__text_is_one(end, n, libraries) || is_numbered(p, len)) {
         return LIBRARY;
     }
-    return blank                        ? NO_CODE
-           : is_one_of(end, n, pythons) ? PYTHON
-           : is_one_of(end, n, scripts) ? SCRIPT
-                                        : NO_CODE;
+    return blank                               ? NO_CODE
+           : sft__text_is_one(end, n, pythons) ? PYTHON
+           : sft__text_is_one(end, n, scripts) ? SCRIPT
+                                               : NO_CODE;
 }
 
 /* One path, without blanks in it unless it is a library's; what stands behind '?', '#' is none of
@@ -240,13 +216,14 @@ static bool is_shell(const sft__setting *s) {
     while (n < s->len && !is_blank(p[n])) {
         n++;
     }
-    if (is_one_of(p, n, programs)) {
+    if (sft__text_is_one(p, n, programs)) {
         return n < s->len || n > 3 || s->listed;
     }
-    return starts(p, s->len, "./") || starts(p, s->len, "../") || starts(p, s->len, "~/") ||
-           (s->len > 1 && p[0] == '/' && is_letter(p[1])) || has(p, s->len, "$(") ||
-           has(p, s->len, "&&") || has(p, s->len, " | ") || has(p, s->len, "| sh") ||
-           has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
+    return sft__text_starts(p, s->len, "./") || sft__text_starts(p, s->len, "../") ||
+           sft__text_starts(p, s->len, "~/") || (s->len > 1 && p[0] == '/' && is_letter(p[1])) ||
+           sft__text_has(p, s->len, "$(") || sft__text_has(p, s->len, "&&") ||
+           sft__text_has(p, s->len, " | ") || sft__text_has(p, s->len, "| sh") ||
+           sft__text_has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */
@@ -257,25 +234,27 @@ static uint32_t judge_download(const judging *j) {
     const unsigned python = sft__setting_python(s->value, s->len);
     const char *sentence = "a script that loaders of data sets (Ultralytics, YOLOv5) run";
 
-    if (starts(s->value, s->len, "http") && memchr(s->value, ' ', s->len) == NULL &&
+    if (sft__text_starts(s->value, s->len, "http") && memchr(s->value, ' ', s->len) == NULL &&
         memchr(s->value, '\n', s->len) == NULL) {
         return SFT_SCAN_HARMLESS;
     }
-    if (starts(s->value, s->len, "bash ") || starts(s->value, s->len, "sh ") ||
+    if (sft__text_starts(s->value, s->len, "bash ") || sft__text_starts(s->value, s->len, "sh ") ||
         sft__setting_is_wild(s->value, s->len, false)) {
         return say(j, SFT_SCAN_DANGEROUS, "config-code", sentence);
     }
     const bool lines =
         memchr(s->value, '\n', s->len) != NULL && memchr(s->value, '(', s->len) != NULL;
     return lines || (python & (SFT__PYTHON_CALLS | SFT__PYTHON_REACHES)) != 0 ||
-                   starts(s->value, s->len, "import ")
+                   sft__text_starts(s->value, s->len, "import ")
                ? say(j, SFT_SCAN_UNKNOWN, "config-code", sentence)
                : SFT_SCAN_HARMLESS;
 }
 
 /* nn.SiLU(), torch.nn.LeakyReLU(0.1): a layer, given nothing but numbers and words. */
 static bool is_layer(const char *p, size_t len) {
-    const size_t skip = starts(p, len, "torch.nn.") ? 9 : starts(p, len, "nn.") ? 3 : 0;
+    const size_t skip = sft__text_starts(p, len, "torch.nn.") ? 9
+                        : sft__text_starts(p, len, "nn.")     ? 3
+                                                              : 0;
     size_t i = skip;
 
     while (i < len && (is_letter(p[i]) || is_digit(p[i]))) {
@@ -312,12 +291,13 @@ static bool is_computing(const char *p, size_t len) {
 
     static const char *const plain[] = {"relu",    "tanh", "sigmoid", "selu", "celu", "rrelu",
                                         "softmax", "erf",  "exp",     "sin",  "cos",  NULL};
-    if (starts(p, len, "torch.") && is_one_of(p + 6, len - 6, plain)) {
+    if (sft__text_starts(p, len, "torch.") && sft__text_is_one(p + 6, len - 6, plain)) {
         return true;
     }
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
         const size_t n = strlen(rooms[i]);
-        if (starts(p, len, rooms[i]) && is_name(p + n, len - n, &dots) && !dots && p[n] != '_') {
+        if (sft__text_starts(p, len, rooms[i]) && is_name(p + n, len - n, &dots) && !dots &&
+            p[n] != '_') {
             return true;
         }
     }
@@ -344,7 +324,7 @@ static bool is_acting(const char *p, size_t len) {
     }
     for (size_t i = 0; i <= len; i++) {
         if (i == len || (p[i] == '_' && p[0] != '_')) {
-            if (i > from && is_one_of(p + from, i - from, verbs)) {
+            if (i > from && sft__text_is_one(p + from, i - from, verbs)) {
                 return true;
             }
             from = i + 1;
@@ -360,7 +340,7 @@ static bool is_fetched(const char *p, size_t len) {
     char end[EXTENSION_MOST];
     const size_t n = len <= PATH_MOST ? extension(end, p, len) : 0;
 
-    return has(p, len, "://") || (n != 0 && is_one_of(end, n, weights));
+    return sft__text_has(p, len, "://") || (n != 0 && sft__text_is_one(end, n, weights));
 }
 
 /* One word of a list of layers, or a function for what they compute: evaluated, and called. */
@@ -380,7 +360,7 @@ static uint32_t judge_layer(const judging *j) {
     if (!s->listed) {
         return SFT_SCAN_HARMLESS;
     }
-    if (starts(s->value, s->len, "torchvision.ops.") && s->len > 16 &&
+    if (sft__text_starts(s->value, s->len, "torchvision.ops.") && s->len > 16 &&
         is_name(s->value + 16, s->len - 16, &dots) && !dots && s->value[16] <= 'Z') {
         return SFT_SCAN_HARMLESS; /* a class of those layers */
     }
@@ -409,7 +389,7 @@ static uint32_t judge_evaluated(const judging *j) {
     const bool layers = (s->kinds & SFT__KEY_LAYERS) != 0;
     if ((python & SFT__PYTHON_REACHES) != 0 ||
         (sft__setting_is_wild(s->value, s->len, false) && memchr(s->value, '(', s->len) != NULL) ||
-        (layers && is_one_of(s->value, s->len, functions))) {
+        (layers && sft__text_is_one(s->value, s->len, functions))) {
         return say(j, SFT_SCAN_DANGEROUS, "config-code",
                    "Python that loaders of such configurations (YOLOv5, Ultralytics) evaluate");
     }
@@ -462,7 +442,7 @@ static bool is_command(const sft__setting *s) {
                                          "curl http",   "wget http",   "cmd /c ",    "cmd.exe ",
                                          "powershell ", NULL};
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (starts(s->value, s->len, begins[i])) {
+        if (sft__text_starts(s->value, s->len, begins[i])) {
             return true;
         }
     }
@@ -473,9 +453,9 @@ static bool is_command(const sft__setting *s) {
 static bool is_module_named(const sft__setting *s) {
     static const char *const hosts[] = {"com",         "org",  "net",  "io",  "ai", "local",
                                         "localdomain", "json", "yaml", "yml", NULL};
-    const size_t skip = starts(s->value, s->len, "python:") ? 7
-                        : starts(s->value, s->len, "py:")   ? 3
-                                                            : 0;
+    const size_t skip = sft__text_starts(s->value, s->len, "python:") ? 7
+                        : sft__text_starts(s->value, s->len, "py:")   ? 3
+                                                                      : 0;
     const char *colon = memchr(s->value, ':', s->len);
     bool dots;
 
@@ -490,7 +470,7 @@ static bool is_module_named(const sft__setting *s) {
     while (last[-1] != '.') {
         last--;
     }
-    return !is_one_of(last, (size_t)(colon - last), hosts);
+    return !sft__text_is_one(last, (size_t)(colon - last), hosts);
 }
 
 /* "ext://package.name" of logging.config is imported, whatever its key; "ext://sys.stdout" is in
@@ -500,7 +480,7 @@ static uint32_t judge_external(const judging *j) {
     const char *name = j->s->value + 6;
     const size_t len = j->s->len - 6;
 
-    return is_one_of(name, len, streams)
+    return sft__text_is_one(name, len, streams)
                ? SFT_SCAN_HARMLESS
                : say(j, sft__content_dotted(name, len), "config-target",
                      "a name of Python's, which logging.config and its like import");
@@ -532,7 +512,7 @@ static uint32_t judge_named(const judging *j) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", "a command");
     }
     if ((j->kinds & (SFT__KEY_NAMES_CODE | SFT__KEY_RUNS)) != 0 &&
-        starts(s->value, s->len, "import ") && is_name(s->value + 7, s->len - 7, &dots)) {
+        sft__text_starts(s->value, s->len, "import ") && is_name(s->value + 7, s->len - 7, &dots)) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", "Python, under a key that names code");
     }
     if ((j->kinds & SFT__KEY_RUNS) != 0 &&
@@ -552,7 +532,7 @@ static bool is_plain(const sft__setting *s) {
         }
     }
     return s->kinds == 0 && (s->len < 8 || !is_command(s)) &&
-           (s->len < 12 || !has(s->value, s->len, "import "));
+           (s->len < 12 || !sft__text_has(s->value, s->len, "import "));
 }
 
 uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
@@ -576,10 +556,10 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     if (is_nothing(t.value, t.len) || (t.listed && (j.kinds & SFT__KEY_FILES) != 0)) {
         return SFT_SCAN_HARMLESS;
     }
-    if (starts(t.value, t.len, "pkg://") && t.len > 6) {
+    if (sft__text_starts(t.value, t.len, "pkg://") && t.len > 6) {
         return say(&j, SFT_SCAN_UNKNOWN, "config-target", "a package that hydra imports");
     }
-    if (starts(t.value, t.len, "ext://") && t.len > 6) {
+    if (sft__text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
     if ((j.kinds & SFT__KEY_EVALUATED) != 0) {
@@ -597,7 +577,7 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
                    "names code that is fetched from elsewhere or lies beside the model");
     }
     if ((sft__setting_python(t.value, t.len) & SFT__PYTHON_REACHES) != 0 ||
-        (starts(t.value, t.len, "${") && sft__setting_is_wild(t.value, t.len, false))) {
+        (sft__text_starts(t.value, t.len, "${") && sft__setting_is_wild(t.value, t.len, false))) {
         return say(&j, SFT_SCAN_UNKNOWN, "config-code",
                    "Python that imports or opens something: whoever evaluates the value runs it");
     }

@@ -62,27 +62,6 @@ static size_t next_value(const reading *r, const char **at, const char *key, con
     return 0;
 }
 
-static bool contains(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-    while ((size_t)(end - p) >= n) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p != NULL;
-        }
-        p++;
-    }
-    return false;
-}
-
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Each value of one key as an object of its own. */
 static void take_all(const reading *r, const char *key, const char *const *only) {
     const char *at = r->text;
@@ -91,7 +70,7 @@ static void take_all(const reading *r, const char *key, const char *const *only)
 
     while (at < r->end && !sft__content_is_tired(r->c)) {
         const size_t n = next_value(r, &at, key, &value);
-        if (n == 0 || (only != NULL && !is_one_of(value, n, only))) {
+        if (n == 0 || (only != NULL && !sft__text_is_one(value, n, only))) {
             continue;
         }
         memcpy(text, value, n);
@@ -121,7 +100,7 @@ static bool is_model(const reading *r) {
 
     while (at < r->end) {
         const size_t n = next_value(r, &at, "class_name", &value);
-        if (n != 0 && is_one_of(value, n, models)) {
+        if (n != 0 && sft__text_is_one(value, n, models)) {
             return true;
         }
     }
@@ -135,12 +114,14 @@ bool sft__setting_keras(const sft__content *c, const char *text, size_t len, siz
     const char *end = text + len;
     const unsigned before = c->state->found;
 
-    if (!contains(text, end, "class_name") || !contains(text, end, "config")) {
+    if (!sft__text_has(text, (size_t)(end - text), "class_name") ||
+        !sft__text_has(text, (size_t)(end - text), "config")) {
         return true;
     }
     const reading r = {c, text, end, base,
-                       contains(text, end, "lambda") || contains(text, end, "tuple") ||
-                           contains(text, end, "!!binary")};
+                       sft__text_has(text, (size_t)(end - text), "lambda") ||
+                           sft__text_has(text, (size_t)(end - text), "tuple") ||
+                           sft__text_has(text, (size_t)(end - text), "!!binary")};
     if (!is_model(&r)) {
         take_all(&r, "class_name", acting);
         return c->state->found == before;

@@ -45,15 +45,6 @@ static bool is_name(char c) {
            (c & 0x80) != 0;
 }
 
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (words[i][0] == p[0] && strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is(const char *p, size_t len, const char *word) {
     return strlen(word) == len && memcmp(p, word, len) == 0;
 }
@@ -68,7 +59,7 @@ static bool is_inner(const char *p, size_t len) {
         }
     }
     return len > 4 && memcmp(p, "__", 2) == 0 && memcmp(p + len - 2, "__", 2) == 0 &&
-           !is_one_of(p, len, plain);
+           !sft__text_is_one(p, len, plain);
 }
 
 static const char *const modules[] = {
@@ -107,8 +98,8 @@ static bool loads_pickles(const reading *r) {
                                         "numpy", "yaml",   "pandas", "pd",          NULL};
     static const char *const names[] = {"load", "loads", "unsafe_load", "read_pickle", NULL};
 
-    return r->attribute && is_one_of(r->root, r->root_len, roots) &&
-           is_one_of(r->last, r->last_len, names);
+    return r->attribute && sft__text_is_one(r->root, r->root_len, roots) &&
+           sft__text_is_one(r->last, r->last_len, names);
 }
 
 /* A bracket opens behind a word: a call. */
@@ -121,16 +112,16 @@ static void called(reading *r) {
         q++;
     }
     const bool empty = q == r->end || *q == ')';
-    const bool made = !r->attribute && is_one_of(r->last, r->last_len, made_of);
+    const bool made = !r->attribute && sft__text_is_one(r->last, r->last_len, made_of);
     const bool beside = r->last + r->last_len == r->p || r->attribute;
     r->said |= made ? 0U : beside ? SFT__PYTHON_CALLS : SFT__PYTHON_SPACED;
-    if (!r->attribute && !empty && is_one_of(r->last, r->last_len, functions)) {
+    if (!r->attribute && !empty && sft__text_is_one(r->last, r->last_len, functions)) {
         r->said |= SFT__PYTHON_REACHES;
     }
     if (loads_pickles(r)) {
         r->said |= SFT__PYTHON_REACHES;
     }
-    if (r->attribute && !path && is_one_of(r->root, r->root_len, modules)) {
+    if (r->attribute && !path && sft__text_is_one(r->root, r->root_len, modules)) {
         r->said |= SFT__PYTHON_REACHES;
     }
 }
@@ -140,7 +131,8 @@ static bool open_bracket(reading *r) {
     if (*r->p == '(' && r->before == WORD) {
         called(r);
     } else if ((*r->p == '(' && r->before == NUMBER && r->closed) ||
-               (*r->p == '[' && r->before == WORD && is_one_of(r->root, r->root_len, modules))) {
+               (*r->p == '[' && r->before == WORD &&
+                sft__text_is_one(r->root, r->root_len, modules))) {
         r->said |= SFT__PYTHON_CALLS; /* what is called is no name: (f)(x), [f][0](x) */
     }
     if (r->depth == BRACKETS) {
@@ -247,8 +239,8 @@ static bool is_handed(const reading *r, const char *p, size_t n) {
                                         "builtins", "runpy", "importlib", "shutil",     NULL};
     static const char *const quiet[] = {"path",   "sep",  "linesep", "curdir",
                                         "pardir", "name", "environ", NULL};
-    return is_one_of(r->root, r->root_len, roots) && r->root + r->root_len + 1 == p &&
-           !is_one_of(p, n, quiet);
+    return sft__text_is_one(r->root, r->root_len, roots) && r->root + r->root_len + 1 == p &&
+           !sft__text_is_one(p, n, quiet);
 }
 
 static void take_keyword(reading *r, const char *p, size_t n) {
@@ -298,7 +290,7 @@ static bool is_keyword(const char *p, size_t n, bool called) {
         "return", "try",  "while",  "with",   "yield",    NULL};
     static const char *const soft[] = {"print", "exec", "match", "case", NULL};
 
-    return is_one_of(p, n, hard) || (!called && is_one_of(p, n, soft));
+    return sft__text_is_one(p, n, hard) || (!called && sft__text_is_one(p, n, soft));
 }
 
 static bool take_word(reading *r) {
@@ -330,7 +322,7 @@ static bool take_word(reading *r) {
     if (!attribute) {
         r->root = p;
         r->root_len = n;
-        r->mentions = r->mentions || is_one_of(p, n, sharp);
+        r->mentions = r->mentions || sft__text_is_one(p, n, sharp);
     }
     r->mentions = r->mentions || is_disguised(p, n);
     if (is_inner(p, n) && (attribute || (r->p < r->end && memchr("(.[", *r->p, 3) != NULL))) {
@@ -377,25 +369,12 @@ static bool take_token(reading *r) {
     return is_digit(ch) ? take_number(r) : is_name(ch) ? take_word(r) : take_sign(r);
 }
 
-static bool contains(const char *p, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    const char *end = p + len;
-
-    while ((size_t)(end - p) >= n) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p != NULL;
-        }
-        p++;
-    }
-    return false;
-}
-
 unsigned sft__setting_python(const char *text, size_t len) {
     reading r = {.p = text, .end = text + len, .root = text, .last = text, .statement = true};
 
-    if (len == 0 || (memchr(text, '(', len) == NULL && !contains(text, len, "import") &&
-                     !contains(text, len, "lambda") && !contains(text, len, ".modules"))) {
+    if (len == 0 ||
+        (memchr(text, '(', len) == NULL && !sft__text_has(text, len, "import") &&
+         !sft__text_has(text, len, "lambda") && !sft__text_has(text, len, ".modules"))) {
         return 0;
     }
     while (r.p < r.end) {
@@ -423,7 +402,7 @@ bool sft__setting_is_wild(const char *text, size_t len, bool strict) {
     const size_t count = strict ? 6 : sizeof words / sizeof words[0];
 
     for (size_t i = 0; i < count; i++) {
-        if (contains(text, len, words[i])) {
+        if (sft__text_has(text, len, words[i])) {
             return true;
         }
     }
