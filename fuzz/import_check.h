@@ -188,7 +188,7 @@ static void check_scan(const uint8_t *data, size_t size, int strict) {
         const sft_finding *f = sft_import_report_at(report, i);
         broken |= f->kind == SFT_FINDING_BROKEN && f->subject[0] == '\0'; /* not of a member */
         worst = f->verdict > worst ? f->verdict : worst;
-        CHECK(f->message[0] != '\0' && f->count >= 1);
+        CHECK(f->message[0] != '\0' && (f->count >= 1 || f->kind == SFT_FINDING_LEFT_OUT));
     }
     CHECK(sft_import_report_verdict(report) >= worst);
     CHECK(!strict || !broken);

@@ -164,7 +164,7 @@ typedef struct sft_finding {
     const char *rule;    /* stable short name, "global", "crc-mismatch" ...; see docs/import.md */
     const char *message; /* one printable sentence: why */
     uint64_t offset;     /* absolute in the file, or SFT_NO_OFFSET */
-    uint64_t count;      /* times seen */
+    uint64_t count;      /* times seen; of SFT_FINDING_LEFT_OUT how many tensors it is: 0 if it is none */
 } sft_finding;
 
 typedef struct sft_import_report sft_import_report;
