@@ -457,7 +457,7 @@ def tensors():
         torch_pkl("key is a " + name, state((key, tensor())), H, "torch-name")
     torch_pkl("50,000 names of nothing", state(*[("t%d" % i, tensor(size=(0,), stride=(1,))) for i in range(50000)]),
               H, None)
-    torch_pkl("numpy array of objects", state(("w", tensor()), ("n", array("O8", 8))), H, "objects")
+    torch_pkl("numpy array of objects", state(("w", tensor()), ("n", array("O8", 8))), D, "objects")
     torch_pkl("numpy array that lies", state(("w", tensor()), ("n", array("f4", 12))), U, "numpy-pickle")
 
 

@@ -473,7 +473,8 @@ static bool has_root(const char *text, size_t len) {
     for (size_t at = 0; at <= len;) {
         const char *dot = memchr(text + at, '.', len - at);
         const size_t part = dot != NULL ? (size_t)(dot - text) - at : len - at;
-        if (is_among(sft__root_modules, sft__root_module_count, text + at, part)) {
+        if (part > 1 && /* none has one letter, and long names are made of such */
+            is_among(sft__root_modules, sft__root_module_count, text + at, part)) {
             return true;
         }
         at += part + 1;
