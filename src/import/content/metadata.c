@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/content/metadata.c - texts with keys, as safetensors, GGUF and ONNX have them beside their
- * tensors: judged as an entry of a JSON object of that key would be, as templates where the key says
- * so, and as Python where programs are known to evaluate them. Read first: content.h.
+ * tensors: judged as an entry of a JSON object of that key would be, as templates where the key
+ * says so, and as Python where programs are known to evaluate them. Read first: content.h.
  */
+#include "base/buf.h"
+#include "base/json.h"
 #include "import/content/content.h"
+#include "import/settings/settings.h"
 
 enum { KEY_MOST = 256, TEXT_MOST = 1 << 20, ENTRIES = 1 << 17 };
 
 static char lower(char c) {
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-}
-
-static bool is_letter(char c) {
-    return c == '_' || (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') ||
-           (c & 0x80) != 0;
 }
 
 /* Is the word there, in any case? */
@@ -33,62 +31,11 @@ static bool holds(const char *text, size_t len, const char *word) {
     return false;
 }
 
-static bool is_word(const char *text, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- values that are evaluated */
-
-/* What reaches beyond the values, behind letters that are no text in quotes: a call, or a name of
- * the interpreter's. Classes of a model may be called "open" or "import". */
-static uint32_t evaluated(const char *p, size_t len) {
-    static const char *const acts[] = {"eval",  "exec",    "open",       "compile", "getattr",
-                                       "os",    "sys",     "subprocess", "lambda",  "input",
-                                       "print", "globals", "vars",       "import",  NULL};
-    uint32_t verdict = SFT_SCAN_HARMLESS;
-    char quote = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (quote != 0) {
-            i += p[i] == '\\';
-            quote = i < len && p[i] == quote ? 0 : quote;
-            continue;
-        }
-        if (p[i] == '"' || p[i] == '\'') {
-            quote = p[i];
-            continue;
-        }
-        const size_t from = i;
-        while (i < len && is_letter(p[i])) {
-            i++;
-        }
-        if (i == from || (p[from] >= '0' && p[from] <= '9')) {
-            i -= i != from;
-            continue;
-        }
-        size_t next = i;
-        while (next < len && (p[next] == ' ' || p[next] == '\t' || p[next] == '\n')) {
-            next++;
-        }
-        if ((i - from > 2 && memcmp(p + from, "__", 2) == 0) ||
-            (next < len && (p[next] == '(' || p[next] == '.') &&
-             is_word(p + from, i - from, acts))) {
-            return SFT_SCAN_DANGEROUS;
-        }
-        verdict = i < len && p[i] == '(' ? SFT_SCAN_UNKNOWN : verdict;
-        i--;
-    }
-    return verdict;
-}
 
 /* Values of which YOLOv5, Ultralytics and those that load their models make Python's. */
 static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
-    static const char *const keys[] = {"names",     "imgsz", "stride", "batch",    "channels",
+    static const char *const keys[] = {"names",     "imgsz", "stride", "batch",     "channels",
                                        "kpt_shape", "args",  "task",   "kpt_names", NULL};
     static const char *const inner[] = {"__import__", "__globals__", "__subclasses__",
                                         "__builtins__", NULL};
@@ -97,8 +44,11 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
     if (e->value_len > SFT__CONTENT_STRING) {
         return; /* said already */
     }
-    if (is_word(e->key, e->key_len, keys)) {
-        verdict = evaluated(e->value, e->value_len);
+    if (sft__text_is_one(e->key, e->key_len, keys)) {
+        const unsigned python = sft__setting_python(e->value, e->value_len);
+        verdict = (python & SFT__PYTHON_REACHES) != 0 ? SFT_SCAN_DANGEROUS
+                  : (python & SFT__PYTHON_CALLS) != 0 ? SFT_SCAN_UNKNOWN
+                                                      : SFT_SCAN_HARMLESS;
     }
     for (size_t i = 0; inner[i] != NULL; i++) {
         verdict = holds(e->value, e->value_len, inner[i]) ? SFT_SCAN_DANGEROUS : verdict;
@@ -113,54 +63,32 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
 
 /* {"KEY": VALUE}; a value that is no JSON is a text. */
 static sft_status as_json(sft__content *c, const sft__content_entry *e, sft_error *err) {
-    static const char digits[] = "0123456789abcdef";
-    const sft_allocator *a = c->job->allocator;
     const bool json = e->value_len >= 2 && (e->value[0] == '{' || e->value[0] == '[');
-    const size_t key_len = e->key_len <= KEY_MOST ? e->key_len : 0;
+    sft__buf text;
     bool is;
 
     if (e->value_len > (json ? (size_t)SFT__CONTENT_STRING : (size_t)TEXT_MOST)) {
         return SFT_OK;
     }
-    const size_t room = 6 * key_len + (json ? 1 : 6) * e->value_len + SFT__JSON_SLACK + 8;
-    char *text = sft__alloc_zero(a, room);
-    if (text == NULL) {
-        return sft__fail_nomem(err, room);
+    sft__buf_init(&text, c->job->allocator);
+    sft__buf_text(&text, "{");
+    sft__json_string(&text, e->key, e->key_len <= KEY_MOST ? e->key_len : 0);
+    sft__buf_text(&text, ":");
+    if (json) {
+        sft__buf_add(&text, e->value, e->value_len);
+    } else {
+        sft__json_string(&text, e->value, e->value_len);
     }
-    const struct {
-        const char *p;
-        size_t len;
-        bool plain;
-    } parts[] = {{"{", 1, true},          {e->key, key_len, false}, {":", 1, true},
-                 {e->value, e->value_len, json}, {"}", 1, true}};
-    size_t n = 0;
-    for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
-        if (parts[k].plain) {
-            memcpy(text + n, parts[k].p, parts[k].len);
-            n += parts[k].len;
-            continue;
-        }
-        text[n++] = '"';
-        for (size_t i = 0; i < parts[k].len; i++) {
-            const unsigned char b = (unsigned char)parts[k].p[i];
-            if (b < 0x20) {
-                memcpy(text + n, "\\u00", 4);
-                text[n + 4] = digits[b >> 4];
-                text[n + 5] = digits[b & 15];
-                n += 6;
-                continue;
-            }
-            if (b == '"' || b == '\\') {
-                text[n++] = '\\';
-            }
-            text[n++] = (char)b;
-        }
-        text[n++] = '"';
+    sft__buf_text(&text, "}");
+    c->len = text.len;
+    sft__buf_fill(&text, '\0', SFT__JSON_SLACK);
+    if (text.failed) {
+        sft__buf_reset(&text);
+        return sft__fail_nomem(err, e->value_len);
     }
-    c->data = (const uint8_t *)text;
-    c->len = n;
+    c->data = (const uint8_t *)text.data;
     (void)sft__content_json(c, &is);
-    sft__free(a, text, room);
+    sft__buf_reset(&text);
     return SFT_OK;
 }
 
