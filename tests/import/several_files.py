@@ -127,6 +127,68 @@ def jobs(tmp):
         holds(path, run("join", os.path.join(tmp, f"split{i}"), "-o", path, "--json"))
 
 
+def storages(tmp):
+    """Bytes that only other names show, of two inputs or shards: each has a number of its own, and no tensor of the input its name."""
+    z, y = torch.arange(10.0), torch.arange(20.0, 30.0)
+    shards = {"z1": z[:7], "z2": z[3:]}, {"y1": y[:7], "y2": y[3:], "own": X}
+    folder = sharded(os.path.join(tmp, "storages"), shards)
+    wanted = {**shards[0], **shards[1]}
+    numbered = {"z1": "sft.storage.0", "z2": "sft.storage.0", "y1": "sft.storage.1", "y2": "sft.storage.1"}
+
+    def holds(path, names=numbered):
+        assert others(path) == names, (path, others(path))
+        for name, t in wanted.items():
+            assert torch.equal(value(tmp, path, name), t), (path, name)
+            CHECKS["names"] += 1
+
+    def made(name, *args, names=numbered):
+        out = os.path.join(tmp, name)
+        run(*args, *([out] if args[0] == "cp" else ["-o", out]), "--json")
+        holds(out, names)
+        return out
+
+    pts = [os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith(".bin")]
+    sts = [made_one(tmp, i, pt) for i, pt in enumerate(pts)]
+    made("two.safetensors", "convert", *pts, "--dedup", "alias", "--verify")
+    made("again.safetensors", "convert", *sts, "--verify")
+    back = {"z1": "sft.storage.1", "z2": "sft.storage.1", "y1": "sft.storage.0", "y2": "sft.storage.0"}
+    made("turned.safetensors", "convert", *reversed(sts), "--verify", names=back)
+    for command in "convert", "split", "join", "cp":
+        out = made(command + ".st", command, folder, "--dedup", "alias", *(["--verify"] if command == "convert" else []))
+        if command == "convert":
+            for again in "convert", "split", "join", "cp":
+                made(again + ".again.st", again, out)
+            made("cut.d", "split", out, "--max-shard-size", 30)
+    pt = os.path.join(tmp, "storages.pt")
+    run("convert", folder, "-o", pt, "--dedup", "alias", "--verify")
+    got = torch.load(pt)
+    assert got.keys() == wanted.keys() and all(torch.equal(got[n], t) for n, t in wanted.items()), got.keys()
+    for a, b in ("z1", "z2"), ("y1", "y2"):
+        assert got[a].untyped_storage().data_ptr() == got[b].untyped_storage().data_ptr(), (a, b)
+    # A tensor of the other input, or a name that is asked for, has such a name already
+    real = os.path.join(tmp, "real.safetensors")
+    save_file({"sft.storage.0": X, "sft.storage.2": X + 1}, real)
+    path = os.path.join(tmp, "beside.safetensors")
+    for i, inputs in enumerate(([*sts, real], [real, *reversed(sts)])):
+        run("convert", *inputs, "-o", path, "-f", "--verify")
+        numbers = {n: "sft.storage." + ("31" if i else "13")[n < "z"] for n in "z1 z2 y1 y2".split()}
+        holds(path, numbers)
+        assert torch.equal(load_file(path)["sft.storage.0"], X) and torch.equal(load_file(path)["sft.storage.2"], X + 1)
+    run("convert", *sts, "-o", path, "-f", "--rename", "own=sft.storage.1")
+    assert others(path)["y1"] == "sft.storage.2" and torch.equal(load_file(path)["sft.storage.1"], X), others(path)
+    # No index has such a name: a tensor that is really called so, and shown by none, is still what the index does not know
+    wrong = sharded(os.path.join(tmp, "unknown"), [{"a": X, "sft.storage.0": X + 1}, {"b": X}], {"a": 0, "b": 1})
+    assert "the index says nothing of it" in run("ls", wrong, "--dedup", "alias", want=1).stderr
+    r = run("convert", folder, "-o", os.path.join(tmp, "tree.d"), "--tree", want=1)
+    assert "2 files, of which each would have a tree" in r.stderr, r.stderr
+
+
+def made_one(tmp, i, source):
+    out = os.path.join(tmp, f"storage{i}.safetensors")
+    run("convert", source, "-o", out, "--dedup", "alias")
+    return out
+
+
 def other_formats(tmp):
     """What only the second file's metadata say is named where the first file's go on."""
     folder = os.path.join(tmp, "said")
@@ -243,6 +305,7 @@ def main():
         one_file(tmp)
         twice(tmp)
         jobs(tmp)
+        storages(tmp)
         other_formats(tmp)
         gguf_strings(tmp)
         blocks(tmp)

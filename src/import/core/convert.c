@@ -357,6 +357,12 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
         if (!has_tree(c->catalogs[k]) || sft__convert_given(c, "sft.tree", 8)) {
             continue;
         }
+        const size_t of = sft_catalog_file_count(c->catalogs[k]);
+        if (of != 1) {
+            return sft__fail(err, SFT_E_UNSUPPORTED,
+                             "%zu files, of which each would have a tree (sft.tree) of its own: convert "
+                             "them one by one, or without a tree", of);
+        }
         size_t same = 0;
         for (size_t i = 0; i < c->item_count; i++) {
             const sft_import_item *item = &c->items[i];
@@ -368,7 +374,7 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
             same -= sft__convert_compare_names(o->name, o->name_len, o->old, o->old_len) != 0;
         }
         if (same != sft_catalog_count(c->catalogs[k]) || c->names_left != 0 ||
-            c->catalog_count != 1 || files != 1 || sft_catalog_file_count(c->catalogs[k]) != 1) {
+            c->catalog_count != 1 || files != 1) {
             return sft__fail(err, SFT_E_UNSUPPORTED,
                              "the input has a tree (sft.tree), which names its tensors: convert it "
                              "alone, into one file, without leaving out or renaming any");
@@ -411,10 +417,10 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
         SFT_TRY(sft__convert_take(c, c->catalogs[i], err));
     }
     SFT_TRY(sft__convert_complete(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
+    SFT_TRY(sft__convert_names(c, err));
     if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
         qsort(c->items, c->item_count, sizeof *c->items, by_reference);
     }
-    SFT_TRY(sft__convert_names(c, err));
     SFT_TRY(sft__convert_map(c, err));
     uint64_t most = c->options.max_shard_bytes;
     if (c->as_input && most == 0) {
@@ -474,6 +480,9 @@ void sft__convert_clear(sft__conversion *c) {
     c->item_count = 0;
     c->other_count = 0;
     c->not_taken = c->apart = c->names_left = 0;
+    if (c->names.allocator != NULL) {
+        sft__arena_free(&c->names);
+    }
     sft__free(c->allocator, c->places, c->place_room * sizeof *c->places);
     c->places = NULL;
     c->place_room = 0;

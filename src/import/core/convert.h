@@ -45,6 +45,7 @@ typedef struct sft__conversion {
     sft__other *others;
     size_t other_count;
     size_t other_room;
+    sft__arena names; /* that were made: of storages */
     size_t *places; /* of the catalogs' tensors, one catalog behind the other: item + 1 */
     size_t place_room;
     bool no_parts; /* what shows a part of a tensor becomes a tensor */
@@ -132,7 +133,8 @@ void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors
  * item nor left out. */
 sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,
                                  size_t count, sft_error *err);
-/* Puts other names in order. SFT_E_DUPLICATE if a name comes twice. */
+/* Puts other names in order; storages of several inputs (sft.storage.N) get numbers that are free.
+ * Before items are put in order. SFT_E_DUPLICATE if a name comes twice. */
 sft_status sft__convert_names(sft__conversion *c, sft_error *err);
 /* Closes the inputs and forgets the items. */
 void sft__convert_clear(sft__conversion *c);

@@ -372,15 +372,29 @@ static bool is_safetensors(const folder *f, bool in_place) {
     return status == SFT_OK || (status != SFT_E_FORMAT && !in_place);
 }
 
-/* All files of an index as the one model that they are: names that come twice, an index that says something
- * else than its files. *one: the index needs a single file only. */
+/* Bytes that only other names show are numbered across the files (docs/tree.md). */
+static bool has_storages(const sft_catalog *catalog) {
+    static const char storage[] = "sft.storage.";
+    bool has = false;
+
+    for (size_t i = 0; i < sft_catalog_count(catalog) && sft_catalog_alias_count(catalog) != 0; i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        has = has || (t->name_len > sizeof storage - 1 &&
+                      memcmp(t->name, storage, sizeof storage - 1) == 0);
+    }
+    return has;
+}
+
+/* All files of an index as the one model that they are: names that come twice, an index that says
+ * something else than its files. *one: they are converted together, for the index needs a single file
+ * only, or names are of all of them. */
 static sft_status check_model(const folder *f, const char *path, const sft_source *index, bool *one,
                               sft_error *err) {
     sft_import_report *report = NULL;
     sft_catalog *catalog = NULL;
 
     const sft_status status = sft__shards_open(&catalog, path, index, &f->c->read, &report, err);
-    *one = status == SFT_OK && sft_catalog_file_count(catalog) == 1;
+    *one = status == SFT_OK && (sft_catalog_file_count(catalog) == 1 || has_storages(catalog));
     sft_import_report_free(report);
     sft_catalog_close(catalog);
     return status;

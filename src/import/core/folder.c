@@ -9,6 +9,10 @@
 #include "import/core/shards.h"
 #include <stdio.h>
 
+static const char storage[] = "sft.storage.";
+
+enum { STORAGE_ROOM = 32 };
+
 /* A catalog with those who need it: closed with the last of its sources. Closing is one thread's.
  */
 typedef struct held {
@@ -30,6 +34,7 @@ typedef struct merging {
     sft_import_report *report;
     sft_piece *pieces; /* scratch */
     size_t room;
+    uint32_t storages; /* so far; docs/tree.md */
     sft__buf blocks; /* of a set of GGUF: what gguf.tensors is in each, without braces */
 } merging;
 
@@ -165,32 +170,90 @@ static sft_status add_tensor(merging *m, const sft_tensor *tensor, uint32_t sour
     return sft_builder_add_tensor(m->builder, &t, err);
 }
 
-static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
-                              uint32_t file, sft_error *err) {
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        const sft_tensor *t = sft_catalog_at(catalog, i);
-        if (m->index != NULL) {
-            SFT_TRY(sft__shard_index_places(m->index, m->index->entries[entry].file, t, err));
-        }
-        SFT_TRY(add_tensor(m, t, source, file, err));
-    }
+/* Bytes that only other names show (docs/tree.md): their name was made when the file was read. No index has
+ * it, and those of each file begin with 0. */
+static bool is_storage(const merging *m, const sft_tensor *t) {
+    const size_t n = sizeof storage - 1;
+
+    return m->index != NULL && t->name_len > n && memcmp(t->name, storage, n) == 0 &&
+           sft__strmap_find(&m->index->names, t->name, t->name_len) == SFT__STRMAP_NONE;
+}
+
+/* numbers: of each tensor that is such bytes its number in the whole, from 1 on; else 0. */
+static void number_storages(merging *m, const sft_catalog *catalog, uint32_t *numbers) {
     for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
         size_t len;
         size_t of;
         const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
         const sft_tensor *t = sft_catalog_at(catalog, of);
+        if (is_storage(m, t) && sft_catalog_find(catalog, alias, len) != t && numbers[of] == 0) {
+            numbers[of] = ++m->storages;
+        }
+    }
+}
+
+/* The tensor's name in the whole. room: for a storage's. */
+static const char *name_in_whole(const sft_tensor *t, uint32_t number, char *room, size_t *len) {
+    if (number == 0) {
+        *len = t->name_len;
+        return t->name;
+    }
+    *len = (size_t)snprintf(room, STORAGE_ROOM, "%s%u", storage, (unsigned)number - 1);
+    return room;
+}
+
+static sft_status add_names(merging *m, const sft_catalog *catalog, uint32_t source,
+                            const uint32_t *numbers, sft_error *err) {
+    char room[STORAGE_ROOM];
+
+    for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
+        size_t len;
+        size_t of;
+        size_t n;
+        const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
+        const sft_tensor *t = sft_catalog_at(catalog, of);
         const sft_tensor *shows = sft_catalog_find(catalog, alias, len);
+        const char *name = name_in_whole(t, numbers[of], room, &n);
         sft_tensor part = *shows;
         if (shows == t) {
-            SFT_TRY(sft_builder_add_alias(m->builder, alias, len, t->name, t->name_len, err));
+            SFT_TRY(sft_builder_add_alias(m->builder, alias, len, name, n, err));
         } else {
             sft_piece piece = shows->pieces[0];
             piece.source += source;
             part.pieces = &piece;
-            SFT_TRY(sft_builder_add_part(m->builder, &part, t->name, t->name_len, err));
+            SFT_TRY(sft_builder_add_part(m->builder, &part, name, n, err));
         }
     }
     return SFT_OK;
+}
+
+static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
+                               uint32_t file, const uint32_t *numbers, sft_error *err) {
+    char room[STORAGE_ROOM];
+
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        sft_tensor t = *sft_catalog_at(catalog, i);
+        if (m->index != NULL && numbers[i] == 0) {
+            SFT_TRY(sft__shard_index_places(m->index, m->index->entries[entry].file, &t, err));
+        }
+        t.name = name_in_whole(&t, numbers[i], room, &t.name_len);
+        SFT_TRY(add_tensor(m, &t, source, file, err));
+    }
+    return add_names(m, catalog, source, numbers, err);
+}
+
+static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
+                              uint32_t file, sft_error *err) {
+    const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(uint32_t);
+    uint32_t *numbers = sft__alloc_zero(m->allocator, bytes);
+
+    if (numbers == NULL) {
+        return sft__fail_nomem(err, bytes);
+    }
+    number_storages(m, catalog, numbers);
+    const sft_status status = add_numbered(m, catalog, entry, source, file, numbers, err);
+    sft__free(m->allocator, numbers, bytes);
+    return status;
 }
 
 /* The error of one file, told as that of the whole. */

@@ -8,9 +8,12 @@
 #include "base/checked.h"
 #include "base/strmap.h"
 #include "import/core/convert.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static const char storage[] = "sft.storage."; /* bytes that only other names show; docs/tree.md */
+
+enum { STORAGE = 2 }; /* `take` of such bytes: nobody chose their name, so they may get another one */
 
 /* ---------------------------------------------------------------- other names of the inputs */
 
@@ -216,6 +219,7 @@ static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, co
         c->not_taken++;
         return take_parts(c, NULL, links + whole, count - whole, err);
     }
+    kept.take = bare ? STORAGE : kept.take;
     SFT_TRY(add_item(c, &kept, err));
     for (size_t i = 0; i < whole; i++) {
         if (links[i].item.take != 0 && (c->options.flags & SFT_CONVERT_KEEP_NAMES) != 0) {
@@ -277,10 +281,63 @@ static sft_status twice(const called *names, size_t items, size_t index, size_t 
     return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, n->name, n->len, "%s", what);
 }
 
+static sft_status add_called(called *names, sft__strmap *map, size_t *used, size_t items,
+                             const called *n, sft_error *err) {
+    names[*used] = *n;
+    const size_t other = sft__strmap_add(map, *used);
+    ++*used;
+    return other == SFT__STRMAP_NONE ? SFT_OK : twice(names, items, *used - 1, other, err);
+}
+
+/* Bytes without a name of their own: the next number that is free where theirs is taken. */
+static sft_status number_storage(sft__conversion *c, sft_import_item *item, const sft__strmap *map,
+                                 uint32_t *number, sft_error *err) {
+    char name[32];
+    size_t len;
+
+    if (sft__strmap_find(map, item->name, item->name_len) == SFT__STRMAP_NONE) {
+        return SFT_OK;
+    }
+    do {
+        len = (size_t)snprintf(name, sizeof name, "%s%u", storage, (unsigned)(*number)++);
+    } while (sft__strmap_find(map, name, len) != SFT__STRMAP_NONE); /* of n names one of n + 1 is free */
+    if (c->names.allocator == NULL) {
+        sft__arena_init(&c->names, c->allocator, 0);
+    }
+    item->name = sft__arena_copy(&c->names, name, len);
+    item->name_len = len;
+    return item->name != NULL ? SFT_OK : sft__fail_nomem(err, len);
+}
+
+static sft_status put_called(sft__conversion *c, called *names, sft__strmap *map, sft_error *err) {
+    size_t used = 0;
+    uint32_t number = 0;
+
+    for (int storages = 0; storages < 2; storages++) { /* all other names first */
+        for (size_t i = 0; i < c->item_count; i++) {
+            sft_import_item *item = &c->items[i];
+            if ((item->take == STORAGE) != (storages != 0)) {
+                continue;
+            }
+            if (storages != 0) {
+                SFT_TRY(number_storage(c, item, map, &number, err));
+            }
+            SFT_TRY(add_called(names, map, &used, c->item_count,
+                               &(called){item->name, item->name_len, item->catalog}, err));
+        }
+        const size_t items = used;
+        for (size_t i = 0; i < c->other_count && storages == 0; i++) {
+            const sft__other *o = &c->others[i];
+            SFT_TRY(add_called(names, map, &used, items,
+                               &(called){o->name, o->name_len, o->catalog}, err));
+        }
+    }
+    return SFT_OK;
+}
+
 sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
     const size_t count = c->item_count + c->other_count;
     called *names = sft__alloc_array(c->allocator, count + 1, sizeof *names);
-    sft_status status = SFT_OK;
     sft__strmap map;
 
     if (c->other_count > 1) {
@@ -291,16 +348,7 @@ sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
         sft__free(c->allocator, names, (count + 1) * sizeof *names);
         return sft__fail_nomem(err, count * sizeof *names);
     }
-    for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        const bool is_item = i < c->item_count;
-        const sft__other *o = is_item ? NULL : &c->others[i - c->item_count];
-        names[i] = is_item ? (called){c->items[i].name, c->items[i].name_len, c->items[i].catalog}
-                           : (called){o->name, o->name_len, o->catalog};
-        const size_t other = sft__strmap_add(&map, i);
-        if (other != SFT__STRMAP_NONE) {
-            status = twice(names, c->item_count, i, other, err);
-        }
-    }
+    const sft_status status = put_called(c, names, &map, err);
     sft__strmap_reset(&map);
     sft__free(c->allocator, names, (count + 1) * sizeof *names);
     return status;
