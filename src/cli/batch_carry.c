@@ -134,9 +134,7 @@ static bool is_free(const linking *k, const sft_writer_name *n) {
             break;
         }
     }
-    return !same && n->shows == NULL && n->name_len != 0 &&
-           !(n->name_len == 6 && memcmp(n->name, "format", 6) == 0) &&
-           !(n->name_len >= 4 && memcmp(n->name, "sft.", 4) == 0);
+    return !same && n->shows == NULL && !cli_is_reserved(n->name, n->name_len);
 }
 
 /* As a writer would record them: entries "name": "tensor", the rest in sft.aliases. */
@@ -230,6 +228,25 @@ static void tell_left(cli_batch *b, const bool *kept, size_t count) {
     }
 }
 
+/* Texts of another format that are names of tensors: readers of the output know no better. */
+static void tell_texts(const cli_batch *b) {
+    for (size_t f = 0; f < sft_catalog_file_count(b->named); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(b->named, f); i++) {
+            sft_metadata_entry e;
+            char key[128];
+            (void)sft_catalog_metadata_at(b->named, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            if (sft_catalog_find(b->named, e.value, e.value_len) == NULL ||
+                sft_catalog_find(b->named, e.key, e.key_len) != NULL ||
+                cli_is_reserved(e.key, e.key_len)) {
+                continue;
+            }
+            (void)sft_escape(key, sizeof key, e.key, e.key_len);
+            cli_warn(b->c, b->source, "metadata \"%s\": %s (convert leaves it out)", key,
+                     CLI_LOOKS_LIKE_NAME);
+        }
+    }
+}
+
 bool cli_batch_aliases(cli_batch *b) {
     const size_t count = b->named != NULL ? sft_catalog_alias_count(b->named) : 0;
     sft_status status = SFT_OK;
@@ -237,6 +254,9 @@ bool cli_batch_aliases(cli_batch *b) {
 
     b->aliases = cli_alloc(b->count + 1, sizeof *b->aliases);
     b->records = cli_alloc(b->count + 1, sizeof *b->records);
+    if (b->named != NULL) {
+        tell_texts(b);
+    }
     if (count == 0) {
         return true;
     }

@@ -68,6 +68,9 @@ size_t cli_copy_other_names(const cli_copy *copy, cli_item *items);
 /* Does the entry record another name, as `others` has it? */
 bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const char *value,
                         size_t value_len);
+/* Is the key one that never is another name of a tensor? */
+bool cli_is_reserved(const char *key, size_t len);
+#define CLI_LOOKS_LIKE_NAME "its text is a tensor's name: readers would take the key for another name of it"
 sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_error *err);
 /* The entry under the names that its tensors have in the copy: false, it is left out. */
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair);

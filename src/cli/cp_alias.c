@@ -152,6 +152,11 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
            sft_catalog_find(copy->catalog, value, value_len) != NULL;
 }
 
+bool cli_is_reserved(const char *key, size_t len) {
+    return len == 0 || (len == 6 && memcmp(key, "format", 6) == 0) ||
+           (len >= 4 && memcmp(key, "sft.", 4) == 0);
+}
+
 static int by_tensor(const void *a, const void *b) {
     const cli_item *x = *(const cli_item *const *)a;
     const cli_item *y = *(const cli_item *const *)b;

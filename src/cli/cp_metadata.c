@@ -4,6 +4,7 @@
  */
 #include "cp.h"
 #include "lost.h"
+#include "work.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,40 @@ static const char *find_earlier(const cli_copy *copy, size_t file, const char *k
     return value;
 }
 
-static void add_file(cli_copy *copy, size_t file) {
+static int by_name(const void *a, const void *b) {
+    const cli_item *x = *(const cli_item *const *)a;
+    const cli_item *y = *(const cli_item *const *)b;
+    return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
+}
+
+/* Is the text a tensor's name in the copy? sorted: the items by these names. */
+static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const char *text, size_t len) {
+    const cli_item key = {.name = text, .name_len = len};
+    const cli_item *const wanted = &key;
+
+    return copy->count != 0 &&
+           bsearch(&wanted, sorted, copy->count, sizeof *sorted, by_name) != NULL;
+}
+
+/* Would readers take the entry, which records no other name, for one that does? */
+static bool looks_like_name(const cli_copy *copy, const cli_item *const *sorted, const cli_pair *p) {
+    return is_name(copy, sorted, p->value, p->value_len) &&
+           !is_name(copy, sorted, p->key, p->key_len) && !cli_is_reserved(p->key, p->key_len);
+}
+
+static const cli_item **sort_names(const cli_copy *copy) {
+    const cli_item **sorted = cli_alloc(copy->count, sizeof *sorted);
+
+    for (size_t i = 0; i < copy->count; i++) {
+        sorted[i] = &copy->items[i];
+    }
+    if (copy->count > 1) {
+        qsort(sorted, copy->count, sizeof *sorted, by_name);
+    }
+    return sorted;
+}
+
+static void add_file(cli_copy *copy, size_t file, const cli_item *const *sorted) {
     const size_t count = sft_catalog_metadata_count(copy->catalog, file);
 
     for (size_t i = 0; i < count; i++) {
@@ -55,6 +89,10 @@ static void add_file(cli_copy *copy, size_t file) {
         if (is_stale(copy, pair.key, pair.key_len)) {
             cli_lost_metadata(copy->c, copy->source, pair.key, pair.key_len,
                               "it is about tensors that the copy changes");
+            continue;
+        }
+        if (looks_like_name(copy, sorted, &pair)) {
+            cli_lost_metadata(copy->c, copy->source, pair.key, pair.key_len, CLI_LOOKS_LIKE_NAME);
             continue;
         }
         size_t old_len = 0;
@@ -103,11 +141,13 @@ bool cli_copy_metadata(cli_copy *copy) {
         keep = strcmp(text, "drop") == 0 ? false : strcmp(text, "keep") == 0 ? true : keep;
     }
     copy->carry = keep;
+    const cli_item **sorted = sort_names(copy);
     for (size_t f = 0; keep && f < sft_catalog_file_count(copy->catalog); f++) {
         copy->has_metadata =
             copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;
-        add_file(copy, f);
+        add_file(copy, f, sorted);
     }
+    free(sorted);
     if (!keep && copy->other_count != 0) {
         char name[128];
         (void)sft_escape(name, sizeof name, copy->others[0].name, copy->others[0].name_len);

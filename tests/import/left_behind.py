@@ -538,12 +538,49 @@ def outputs(tmp):
     CHECKS["outputs"] += 12
 
 
+def no_names(tmp):
+    """A text of another format, or of an entry that was no record, does not become another name of a tensor."""
+    st, gguf = os.path.join(tmp, "n.safetensors"), os.path.join(tmp, "n.gguf")
+    save_file({"w": X, "general.name": X + 1}, st, {"lm": "w", "x": "q", "y": "none"})
+    out = os.path.join(tmp, "n.out")
+    said = [{"subject": "general.basename", "count": 0}]
+
+    def parts(r):
+        return [{k: p[k] for k in ("subject", "count")} for p in json.loads(r.stdout)["left_out_parts"] if "its text is a tensor's name" in p["message"]]
+
+    r = run("convert", st, "-o", gguf, "-m", "general.architecture=llama", "-m", "general.basename=w", "-m", "general.url=none", "--json")
+    assert json.loads(r.stdout)["left_out"] == 1 and "lm" not in run("meta", gguf).stdout, r.stdout  # another name: named, and not there
+    for command in ["convert", gguf, "-o", out], ["cp", gguf, out]:
+        r = run(*command, "-f", "--json")
+        assert parts(r) == said and json.loads(r.stdout).get("aliases", 0) == 0, r.stdout
+        assert "general.basename" in r.stderr, r.stderr
+        assert json.loads(run("ls", "--aliases", "--json", out).stdout).get("aliases", []) == [], out
+        with safe_open(out, "pt") as f:
+            assert f.metadata()["general.url"] == "none" and "general.basename" not in f.metadata(), f.metadata()
+        run("convert", out, "-o", out + ".pt", "-f")
+        assert sorted(torch.load(out + ".pt")) == ["general.name", "w"], out
+        CHECKS["texts"] += 1
+    for command in ["join", gguf, "-o", out], ["split", gguf, "-o", out + ".d"]:
+        assert 'metadata "general.basename": its text is' in run(*command, "-f").stderr, command
+        CHECKS["texts"] += 1
+    run("convert", gguf, "-o", out + ".gguf")  # a text like any other there
+    with open(gguf, "rb") as a, open(out + ".gguf", "rb") as b:
+        assert a.read() == b.read()
+    # What a safetensors file records stays; what a new name would make of a text does not
+    for command in ["cp", st, out], ["convert", st, "-o", out]:
+        for options, names, left in ([], {"lm": "w"}, []), (["-r", "w=q"], {"lm": "q"}, [{"subject": "x", "count": 0}]), (["-r", "w=none"], {"lm": "none"}, [{"subject": "y", "count": 0}]):
+            r = run(*command, "-f", "--json", *options)
+            listed = json.loads(run("ls", "--aliases", "--json", out).stdout)["aliases"]
+            assert parts(r) == left and {a["name"]: a["of"] for a in listed} == names, (command, options, r.stdout, listed)
+            CHECKS["texts"] += 1
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, compared, casts, tasks, outputs:
+    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, no_names, compared, casts, tasks, outputs:
         with tempfile.TemporaryDirectory() as tmp:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")

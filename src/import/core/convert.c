@@ -480,9 +480,7 @@ void sft__convert_clear(sft__conversion *c) {
     c->item_count = 0;
     c->other_count = 0;
     c->not_taken = c->apart = c->names_left = 0;
-    if (c->names.allocator != NULL) {
-        sft__arena_free(&c->names);
-    }
+    sft__convert_forget_names(c);
     sft__free(c->allocator, c->places, c->place_room * sizeof *c->places);
     c->places = NULL;
     c->place_room = 0;

@@ -7,6 +7,7 @@
 #define SFT_IMPORT_CONVERT_H
 
 #include "base/buf.h"
+#include "base/strmap.h"
 #include "import/core/import.h"
 
 /* A file of the output. */
@@ -46,6 +47,10 @@ typedef struct sft__conversion {
     size_t other_count;
     size_t other_room;
     sft__arena names; /* that were made: of storages */
+    struct sft__convert_called *called; /* every name of the output */
+    size_t called_count;
+    size_t called_room;
+    sft__strmap called_names; /* over them */
     size_t *places; /* of the catalogs' tensors, one catalog behind the other: item + 1 */
     size_t place_room;
     bool no_parts; /* what shows a part of a tensor becomes a tensor */
@@ -136,6 +141,9 @@ sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *co
 /* Puts other names in order; storages of several inputs (sft.storage.N) get numbers that are free.
  * Before items are put in order. SFT_E_DUPLICATE if a name comes twice. */
 sft_status sft__convert_names(sft__conversion *c, sft_error *err);
+/* From then on: is it a tensor's name in the output? */
+bool sft__convert_is_name(const sft__conversion *c, const char *text, size_t len);
+void sft__convert_forget_names(sft__conversion *c);
 /* Closes the inputs and forgets the items. */
 void sft__convert_clear(sft__conversion *c);
 /* The name of the output, or of one of its shards, with its NUL. */

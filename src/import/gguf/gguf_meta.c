@@ -260,7 +260,7 @@ static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
         uint32_t type = SFT__GGUF_STRING;
         uint32_t element = 0;
         (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        if (is_private(&e) || sft_digest_is_key(e.key, e.key_len) ||
+        if (is_private(&e) || sft_digest_is_key(e.key, e.key_len) || sft__convert_is_record(c, &e) ||
             is_given(m, e.key, e.key_len)) {
             continue;
         }

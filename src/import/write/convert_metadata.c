@@ -246,6 +246,20 @@ static sft_status put_collected(sft__conversion *c, const sft_metadata_entry *li
     return status;
 }
 
+/* Would readers of safetensors take a text of the input for another name of a tensor? */
+static bool looks_like_name(sft__conversion *c, const sft_metadata_entry *e) {
+    char subject[128];
+
+    if (!sft__convert_is_name(c, e->value, e->value_len) || sft__convert_is_name(c, e->key, e->key_len) ||
+        is_text(e->key, e->key_len, "format") || (e->key_len >= 4 && memcmp(e->key, "sft.", 4) == 0)) {
+        return false;
+    }
+    (void)sft_escape(subject, sizeof subject, e->key, e->key_len);
+    sft__convert_lost(c, subject, 0,
+                      "its text is a tensor's name: readers would take the key for another name of it");
+    return true;
+}
+
 static sft_status put_inputs(sft__conversion *c, sft_writer *writer, size_t input, size_t file,
                              sft_error *err) {
     const sft_catalog *catalog = c->catalogs[input];
@@ -261,6 +275,9 @@ static sft_status put_inputs(sft__conversion *c, sft_writer *writer, size_t inpu
             SFT_TRY(put_collected(c, &e, writer, &several, err));
         }
         if (several) {
+            continue;
+        }
+        if (!sft__convert_given(c, e.key, e.key_len) && looks_like_name(c, &e)) {
             continue;
         }
         if (sft_import_describes(&e)) {

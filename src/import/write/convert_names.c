@@ -259,39 +259,40 @@ sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, sft
 
 /* ---------------------------------------------------------------- names of the output */
 
-/* Every name of the output in one table: those of items, then the others. */
-typedef struct called {
+/* Every name of the output in one table: those of items, then the others, then storages. */
+typedef struct sft__convert_called {
     const char *name;
     size_t len;
     const sft_catalog *catalog;
+    bool is_item;
 } called;
 
-static sft_status twice(const called *names, size_t items, size_t index, size_t other,
-                        sft_error *err) {
+static sft_status twice(const called *names, size_t index, size_t other, sft_error *err) {
     const called *n = &names[index];
     const char *what = "two other names of tensors would become this one";
 
-    if (index < items && other < items) {
+    if (n->is_item && names[other].is_item) {
         what = "two tensors would have this name";
     } else if (n->catalog != names[other].catalog) {
         what = "two inputs have this name, in one it is another name of a tensor";
-    } else if (other < items) {
+    } else if (names[other].is_item) {
         what = "a tensor and another name of a different one would have this name";
     }
     return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, n->name, n->len, "%s", what);
 }
 
-static sft_status add_called(called *names, sft__strmap *map, size_t *used, size_t items,
-                             const called *n, sft_error *err) {
-    names[*used] = *n;
-    const size_t other = sft__strmap_add(map, *used);
-    ++*used;
-    return other == SFT__STRMAP_NONE ? SFT_OK : twice(names, items, *used - 1, other, err);
+static sft_status add_called(sft__conversion *c, const called *n, sft_error *err) {
+    const size_t at = c->called_count++;
+
+    c->called[at] = *n;
+    const size_t other = sft__strmap_add(&c->called_names, at);
+    return other == SFT__STRMAP_NONE ? SFT_OK : twice(c->called, at, other, err);
 }
 
 /* Bytes without a name of their own: the next number that is free where theirs is taken. */
-static sft_status number_storage(sft__conversion *c, sft_import_item *item, const sft__strmap *map,
-                                 uint32_t *number, sft_error *err) {
+static sft_status number_storage(sft__conversion *c, sft_import_item *item, uint32_t *number,
+                                 sft_error *err) {
+    const sft__strmap *map = &c->called_names;
     char name[32];
     size_t len;
 
@@ -309,8 +310,7 @@ static sft_status number_storage(sft__conversion *c, sft_import_item *item, cons
     return item->name != NULL ? SFT_OK : sft__fail_nomem(err, len);
 }
 
-static sft_status put_called(sft__conversion *c, called *names, sft__strmap *map, sft_error *err) {
-    size_t used = 0;
+static sft_status put_called(sft__conversion *c, sft_error *err) {
     uint32_t number = 0;
 
     for (int storages = 0; storages < 2; storages++) { /* all other names first */
@@ -320,16 +320,13 @@ static sft_status put_called(sft__conversion *c, called *names, sft__strmap *map
                 continue;
             }
             if (storages != 0) {
-                SFT_TRY(number_storage(c, item, map, &number, err));
+                SFT_TRY(number_storage(c, item, &number, err));
             }
-            SFT_TRY(add_called(names, map, &used, c->item_count,
-                               &(called){item->name, item->name_len, item->catalog}, err));
+            SFT_TRY(add_called(c, &(called){item->name, item->name_len, item->catalog, true}, err));
         }
-        const size_t items = used;
         for (size_t i = 0; i < c->other_count && storages == 0; i++) {
             const sft__other *o = &c->others[i];
-            SFT_TRY(add_called(names, map, &used, items,
-                               &(called){o->name, o->name_len, o->catalog}, err));
+            SFT_TRY(add_called(c, &(called){o->name, o->name_len, o->catalog, false}, err));
         }
     }
     return SFT_OK;
@@ -337,21 +334,36 @@ static sft_status put_called(sft__conversion *c, called *names, sft__strmap *map
 
 sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
     const size_t count = c->item_count + c->other_count;
-    called *names = sft__alloc_array(c->allocator, count + 1, sizeof *names);
-    sft__strmap map;
 
     if (c->other_count > 1) {
         qsort(c->others, c->other_count, sizeof *c->others, by_old_name);
     }
-    if (names == NULL ||
-        !sft__strmap_init(&map, names, sizeof *names, count + 1, c->allocator)) {
-        sft__free(c->allocator, names, (count + 1) * sizeof *names);
-        return sft__fail_nomem(err, count * sizeof *names);
+    c->called = sft__alloc_array(c->allocator, count + 1, sizeof *c->called);
+    c->called_room = c->called != NULL ? count + 1 : 0;
+    if (c->called == NULL || !sft__strmap_init(&c->called_names, c->called, sizeof *c->called,
+                                               count + 1, c->allocator)) {
+        return sft__fail_nomem(err, count * sizeof *c->called);
     }
-    const sft_status status = put_called(c, names, &map, err);
-    sft__strmap_reset(&map);
-    sft__free(c->allocator, names, (count + 1) * sizeof *names);
-    return status;
+    return put_called(c, err);
+}
+
+bool sft__convert_is_name(const sft__conversion *c, const char *text, size_t len) {
+    const size_t at =
+        c->called_count != 0 ? sft__strmap_find(&c->called_names, text, len) : SFT__STRMAP_NONE;
+
+    return at != SFT__STRMAP_NONE && c->called[at].is_item;
+}
+
+void sft__convert_forget_names(sft__conversion *c) {
+    if (c->called_names.slots != NULL) {
+        sft__strmap_reset(&c->called_names);
+    }
+    sft__free(c->allocator, c->called, c->called_room * sizeof *c->called);
+    c->called = NULL;
+    c->called_room = c->called_count = 0;
+    if (c->names.allocator != NULL) {
+        sft__arena_free(&c->names);
+    }
 }
 
 /* ---------------------------------------------------------------- from inputs to items */

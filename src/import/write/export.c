@@ -398,9 +398,7 @@ sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const 
     sft_import_report_free(job.c.report);
     sft__output_free(job.output);
     sft__arena_free(&job.arena);
-    if (job.c.names.allocator != NULL) {
-        sft__arena_free(&job.c.names);
-    }
+    sft__convert_forget_names(&job.c);
     sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);
     sft__free(job.c.allocator, job.c.others, job.c.other_room * sizeof *job.c.others);
     sft__free(job.c.allocator, job.c.places, job.c.place_room * sizeof *job.c.places);
