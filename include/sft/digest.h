@@ -66,10 +66,13 @@ typedef struct sft_verify_options {
     void (*report)(void *ctx, const sft_tensor *tensor, sft_status status, const char *message);
     void *report_ctx;
     uint32_t digests; /* SFT_DIGEST_* to check; 0: all that are recorded */
-    uint32_t reserved;
+    uint32_t flags;
     size_t first; /* only tensors first to first + count - 1 of the catalog; both 0: all */
     size_t count;
+    const uint8_t *chosen; /* by tensor of the catalog: 0: not looked at; NULL: all are */
 } sft_verify_options;
+/* In flags: files whose digests are of other tensors count as files without. */
+#define SFT_VERIFY_SKIP_STALE 1u
 
 typedef struct sft_verify_result {
     uint64_t checked;  /* tensors whose digest was compared */

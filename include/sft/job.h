@@ -125,6 +125,11 @@ typedef struct sft_job_run_options {
     uint32_t flags; /* SFT_JOB_* */
     uint32_t task;  /* 1 to tasks: only this share of the bytes, the same on every machine */
     uint32_t tasks; /* 0: all of it. The last task to end publishes */
+    /* Called once by the process that publishes, in its calling thread, when all bytes are written and
+     * before digests, headers and names are; what it returns but SFT_OK ends the run. NULL: nothing is
+     * called. Not for groups of processes. */
+    sft_status (*proof)(void *ctx, sft_error *err);
+    void *proof_ctx;
 } sft_job_run_options;
 
 typedef struct sft_job_result {

@@ -483,6 +483,9 @@ static sft_status publish(running *r, sft_error *err) {
         if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
             SFT_TRY(sft__stage_check(&r->stage, err));
         }
+        if (r->options.proof != NULL) {
+            SFT_TRY(r->options.proof(r->options.proof_ctx, err));
+        }
         SFT_TRY(sft__run_finish_files(r, 0, 1, err));
     }
     return sft__run_commit(r, err);

@@ -422,6 +422,38 @@ static bool fills_its_source(const cli_batch *b) {
     return same;
 }
 
+/* Whole tensors or parts of them: the open source whose bytes they are. */
+static sft_status look_at_source(cli_batch *b, sft_error *err) {
+    cli *c = b->c;
+    const sft_catalog *source = c->unnamed != NULL ? c->unnamed : b->named;
+    cli_share share = {NULL, 0, 1};
+
+    if (c->team != NULL) {
+        share = (cli_share){NULL, c->team->group->rank, c->team->group->size};
+    }
+    return cli_source_holds(c, b->source, source, &share, err);
+}
+
+/* The same for tasks: the one that publishes looks at all of it. */
+static sft_status prove_source(void *ctx, sft_error *err) {
+    cli_batch *b = ctx;
+    const char *label = b->c->progress.label;
+    const sft_status status = look_at_source(b, err);
+    (void)cli_control(b->c, label);
+    return status;
+}
+
+/* What the source records of its bytes is true of them, or nothing new is recorded. */
+static bool source_holds(cli_batch *b) {
+    sft_error err;
+    const sft_status status = cli_team_agree(b->c, look_at_source(b, &err), &err);
+
+    if (status != SFT_OK) {
+        cli_fail(b->c, b->source, &err);
+    }
+    return status == SFT_OK;
+}
+
 static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     cli *c = b->c;
     sft_job_run_options o;
@@ -439,6 +471,10 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     o.flags |= (c->force ? SFT_JOB_REPLACE : 0) | (cli_flag(c, "restart") ? SFT_JOB_RESTART : 0) |
                (cli_flag(c, "verify") ? SFT_JOB_VERIFY : 0);
     o.control = cli_control(c, label);
+    if (b->records_new && (o.tasks > 0 || (o.flags & SFT_JOB_FINISH) != 0)) {
+        o.proof = prove_source;
+        o.proof_ctx = b;
+    }
     const sft_status status = c->team != NULL
                                   ? cli_team_run(c, job, b->folder, &o, &result, &err)
                                   : b->api->job_run(job, b->folder, &o, &result, &err);
@@ -501,6 +537,10 @@ void cli_batch_run(cli_batch *b, const char *label) {
     o.limits = &limits;
     o.order = b->order;
     if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {
+        return;
+    }
+    b->records_new = o.digests != 0;
+    if (b->records_new && !cli_flag(c, "plan") && cli_text(c, "task") == NULL && !source_holds(b)) {
         return;
     }
     if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {

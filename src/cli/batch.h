@@ -38,6 +38,7 @@ typedef struct cli_batch {
     char *together[2]; /* owned: objects of all files of `named` as one */
     sft_metadata_entry *carried; /* owned, with their values: two for each file */
     bool published; /* by this run */
+    bool records_new; /* digests of what is written */
     bool told_metadata; /* that some are left out */
 } cli_batch;
 

@@ -9,6 +9,7 @@
 #include "older.h"
 #include "siblings.h"
 #include "sys.h"
+#include "verify.h"
 #include "work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -442,6 +443,24 @@ static bool check_options(cli_copy *copy) {
     return false;
 }
 
+/* What SRC records of the tensors that go on is true of them, or nothing new is recorded. */
+static bool source_holds(const cli_copy *copy) {
+    uint8_t *chosen = cli_alloc(sft_catalog_count(copy->catalog) + 1, 1);
+    const cli_share share = {chosen, 0, 1};
+    sft_error err;
+
+    for (size_t i = 0; i < copy->count; i++) {
+        chosen[sft_catalog_index_of(copy->catalog, copy->items[i].tensor)] = 1;
+    }
+    const sft_status status =
+        cli_source_holds(copy->c, copy->source, copy->catalog, &share, &err);
+    free(chosen);
+    if (status != SFT_OK) {
+        cli_fail(copy->c, copy->source, &err);
+    }
+    return status == SFT_OK;
+}
+
 static void run_copy(cli_copy *copy) {
     cli *c = copy->c;
     uint64_t file_bytes = 0;
@@ -459,6 +478,9 @@ static void run_copy(cli_copy *copy) {
         } else {
             print_plan(copy);
         }
+        return;
+    }
+    if (copy->digests != 0 && !source_holds(copy)) {
         return;
     }
     cli_older older = {.c = c};

@@ -52,6 +52,19 @@ bool cli_verify_inputs(cli *c);
  * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
 size_t cli_verify_files(cli *c, const char *operand, char ***paths);
 
+/* Which tensors somebody looks at: of a catalog those that are chosen (NULL: all), and of these share
+ * `number`, from 0, of `of`. */
+typedef struct cli_share {
+    const uint8_t *chosen; /* by tensor */
+    uint32_t number;
+    uint32_t of;
+} cli_share;
+/* sound.c: what is recorded of the operand's bytes, in its files or beside them, is true of them;
+ * SFT_E_MISMATCH names the tensor. catalog: the open operand; NULL: it has files of ranks alone, of
+ * which all tensors are looked at. */
+sft_status cli_source_holds(cli *c, const char *operand, const sft_catalog *catalog,
+                            const cli_share *share, sft_error *err);
+
 /* verify_same.c: --same over all operands, and --replicas of one. */
 void cli_verify_same(cli *c);
 void cli_verify_replicas(cli *c, const char *operand);

@@ -189,6 +189,9 @@ sft_status sft__recorded_load(const sft_catalog *catalog, uint32_t want,
         }
         status = f.count == f.info->tensor_count ? recorded_of_file(&f, found, err)
                                                  : recorded_reopened(&f, found, err);
+        if (status == SFT_E_STALE && (want & SFT__RECORDED_FITTING) != 0) {
+            status = SFT_OK;
+        }
     }
     sft__free(allocator, sorted, (count + 1) * sizeof *sorted);
     return status;

@@ -18,6 +18,9 @@ typedef struct sft__recorded {
 /* In `want`: the sidecar of a file only if its metadata has nothing. */
 #define SFT__RECORDED_INSIDE 0x80000000u
 
+/* A file whose digests are of other tensors has none. */
+#define SFT__RECORDED_FITTING 0x40000000u
+
 /* list: one zeroed entry per tensor of the catalog, in file order. want: SFT_DIGEST_*. found: some
  * file has digests of these kinds. SFT_E_STALE: digests of other tensors, or not in the form they
  * are written in. SFT_E_MISMATCH: those in the file and those beside it differ. */

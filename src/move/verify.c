@@ -37,6 +37,9 @@ static sft_status verify_options(sft_verify_options *o, const sft_verify_options
     if ((o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
         return sft__fail(err, SFT_E_ARG, "unknown digests %lu", (unsigned long)o->digests);
     }
+    if ((o->flags & ~(uint32_t)SFT_VERIFY_SKIP_STALE) != 0) {
+        return sft__fail(err, SFT_E_ARG, "unknown flags %lu", (unsigned long)o->flags);
+    }
     if (o->digests == 0) {
         o->digests = SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256;
     }
@@ -129,6 +132,10 @@ static void verify_add_job(verifier *v, const sft_tensor *t, uint32_t have, uint
     job->want = have;
 }
 
+static bool is_chosen(const verifier *v, size_t index) {
+    return v->o.chosen == NULL || v->o.chosen[index] != 0;
+}
+
 /* Runs the jobs that are waiting; they are of the tensors [*first, end). */
 static sft_status verify_flush(verifier *v, size_t *first, size_t end, sft_error *err) {
     size_t at = 0;
@@ -139,7 +146,7 @@ static sft_status verify_flush(verifier *v, size_t *first, size_t end, sft_error
         const sft_tensor *t = sft_catalog_at(v->catalog, i);
         const size_t from = at;
         if (v->recorded[i].have == 0) {
-            v->result.unlisted++;
+            v->result.unlisted += is_chosen(v, i);
             continue;
         }
         while (at < v->job_count && v->jobs[at].tensor == t) {
@@ -214,12 +221,15 @@ static sft_status verify_run(verifier *v, sft_error *err) {
     uint64_t total = 0;
     bool found;
 
-    SFT_TRY(sft__recorded_load(v->catalog, v->o.digests, v->o.allocator, v->recorded, &found, err));
+    const uint32_t want =
+        v->o.digests | ((v->o.flags & SFT_VERIFY_SKIP_STALE) != 0 ? SFT__RECORDED_FITTING : 0);
+    SFT_TRY(sft__recorded_load(v->catalog, want, v->o.allocator, v->recorded, &found, err));
     if (!found) {
         return sft__fail(err, SFT_E_NOT_FOUND, "no digests are recorded in the file%s",
                          sft_catalog_file_count(v->catalog) == 1 ? "" : "s");
     }
     for (size_t i = v->o.first; i < v->o.first + v->o.count; i++) {
+        v->recorded[i].have = is_chosen(v, i) ? v->recorded[i].have : 0;
         if (v->recorded[i].have != 0) { /* for progress alone */
             (void)sft__add64(total, sft_catalog_at(v->catalog, i)->nbytes, &total);
         }

@@ -603,6 +603,19 @@ static void only_some_tensors(void **state) {
     o.count = 0;
     ok(sft_catalog_verify(catalog, &o, &r, &err), &err);
     assert_int_equal(r.checked, 0);
+    static const uint8_t some[4] = {1, 0, 1, 0};
+    o.chosen = some;
+    o.first = 0;
+    ok(sft_catalog_verify(catalog, &o, &r, &err), &err);
+    assert_int_equal(r.checked, 2);
+    assert_int_equal(r.unlisted, 0);
+    o.chosen = NULL;
+    o.flags = 2;
+    assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_ARG);
+    o.flags = SFT_VERIFY_SKIP_STALE; /* fits: compared */
+    assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_MISMATCH);
+    o.flags = 0;
+    o.first = 3;
     o.count = 2;
     assert_int_equal(sft_catalog_verify(catalog, &o, &r, &err), SFT_E_RANGE);
     o.first = 4;
