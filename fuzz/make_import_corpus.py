@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
 import hostile_content  # noqa: E402
 import hostile_walk  # noqa: E402
+import scan_cases  # noqa: E402
 
 LONGEST = 1200
 ITEM, OBJECT = 496, 243  # bytes of the archives that fuzz_dcp.c makes
@@ -34,7 +35,7 @@ def content():
     for cases in (hostile_content.keras_cases, hostile_content.json_cases, hostile_content.template_cases,
                   hostile_content.graph_cases, hostile_content.text_cases):
         cases()
-    for i, (name, data, *_) in enumerate(hostile_content.CASES):
+    for i, (name, data, *_) in enumerate(scan_cases.CASES):
         if len(data) > LONGEST // 2:
             continue
         same = [n for n in names if n == name] or [n for n in names if n.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]

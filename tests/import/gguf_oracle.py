@@ -7,7 +7,6 @@ type of tensor that gguf-py knows, raw and turned into floats, both byte orders,
 numpy; ml_dtypes if it is there.
 """
 import argparse
-import io
 import json
 import os
 import pathlib

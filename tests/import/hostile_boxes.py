@@ -6,7 +6,6 @@ Beside each hostile file stands a genuine neighbour that must stay harmless. Fil
 attributes, tensors) end in a verdict within the same bounds as all others: 2 seconds of processor time, 256 MiB. Payloads are
 inert: they name what would act, and are given to no loader. Standard library only.
 """
-import argparse
 import bz2
 import gzip
 import io
@@ -14,19 +13,17 @@ import json
 import pathlib
 import pickle
 import random
-import shutil
 import struct
 import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import hostile_content as content  # noqa: E402
 import hostile_hdf5 as hdf5  # noqa: E402
-from hostile_content import D, H, U, case, gguf, onnx, onnx_node, safetensors  # noqa: E402
+from content_files import gguf, onnx, onnx_node, png, safetensors  # noqa: E402
 from hostile_proto import field, varint  # noqa: E402
+from scan_cases import D, H, LIMIT_SECONDS, U, case, program, scan  # noqa: E402
 
 EVIL = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R."
 SPY = "__import__('os').system('id')"
@@ -228,21 +225,12 @@ def hdf5_cases():
 # ---------------------------------------------------------------- images and texts
 
 
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def picture(*before, behind=b""):
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + b"".join(before) + chunk(b"IDAT", zlib.compress(b"\0\0") + behind) + chunk(b"IEND", b"")
-
-
 def image_cases():
-    case("good.png", picture(chunk(b"tEXt", b"Comment\0hello"), chunk(b"prVt", bytes(range(256)))), H)
-    case("critical.png", picture(chunk(b"EVIL", b"x" * 20)), U)
-    case("text.png", picture(chunk(b"tEXt", b"Comment\0" + EVIL)), D, "global")
-    case("private.png", picture(chunk(b"prVt", b"abc" + EVIL)), D, "global")
-    case("idat.png", picture(behind=EVIL), D, "global")
+    case("good.png", png((b"tEXt", b"Comment\0hello"), (b"prVt", bytes(range(256)))), H)
+    case("critical.png", png((b"EVIL", b"x" * 20)), U)
+    case("text.png", png((b"tEXt", b"Comment\0" + EVIL)), D, "global")
+    case("private.png", png((b"prVt", b"abc" + EVIL)), D, "global")
+    case("idat.png", png(idat=EVIL), D, "global")
     case("webp.webp", b"RIFF" + struct.pack("<I", 4 + 8 + 32) + b"WEBPEXIF" + struct.pack("<I", 32) + EVIL.ljust(32, b"\0"), D, "global")
 
 
@@ -328,31 +316,14 @@ def check_damaged(tool, work):
             path.write_bytes(damaged)
             paths.append(path)
         for at in range(0, len(paths), 20):
-            run, results, seconds = content.scan(tool, *paths[at:at + 20])
-            if run.returncode not in (0, 1) or len(results) != 20 or seconds > content.LIMIT_SECONDS:
+            run, results, seconds = scan(tool, *paths[at:at + 20])
+            if run.returncode not in (0, 1) or len(results) != 20 or seconds > LIMIT_SECONDS:
                 bad += 1
                 print(f"{name} damaged, {at} to {at + 20}: status {run.returncode}, {len(results)} results, {seconds:.2f} s",
                       file=sys.stderr)
     return bad
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--keep")
-    args = parser.parse_args()
-    for cases in (metadata_cases, tensor_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases, lite_cases, time_cases):
-        cases()
-    work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-boxes-"))
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        bad = content.check_cases(args.tool, work, args.keep) + check_damaged(args.tool, work)
-    finally:
-        if args.keep is None:
-            shutil.rmtree(work)
-    print(f"{len(content.CASES)} cases, {bad} faults")
-    return bad != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((metadata_cases, tensor_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases,
+                      lite_cases, time_cases), check_damaged))

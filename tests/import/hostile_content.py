@@ -2,106 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_content.py --tool TOOL [--keep DIRECTORY] - what acts in files that are no pickles, fed to scan.
 
-Texts, JSON, Keras configurations, graphs of TensorFlow and ONNX, templates, TorchScript code, images, directories and
-what lies in them. Each case is (name of the file, bytes, verdict, rule that must be among the findings or None). All
-payloads are inert: they name what would act, and are never given to a loader. Bounds: 2 seconds of processor time and 256 MiB for each.
-Then some of the files are cut at every byte. Standard library only.
+Texts, JSON, Keras configurations, graphs of TensorFlow and ONNX, templates, TorchScript code, images and what lies in
+archives. Each case is (name of the file, bytes, verdict, rule that must be among the findings or None). All payloads are
+inert: they name what would act, and are never given to a loader. Bounds: scan_cases.py. Then some of the files are cut
+at every byte. Directories: hostile_directories.py. Standard library only.
 """
-import argparse
 import base64
 import gzip
 import json
-import os
 import pathlib
 import pickle
-import resource
-import shutil
-import struct
-import subprocess
 import sys
-import tempfile
-import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from content_files import (CODE, DENSE, GIF, JPEG, LAMBDA, PIECES, SVG, WEBP, function, gguf, graph, keras, model,  # noqa: E402
+                           node, onnx, onnx_node, png, safetensors, saved_model)
+from content_templates import GENUINE, HOSTILE  # noqa: E402
 from hostile import Member, make_zip  # noqa: E402
 from hostile_proto import field, varint  # noqa: E402
+from scan_cases import D, H, U, case, js, program  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-D, U, H = "dangerous", "unknown", "harmless"
-SANITIZED = os.environ.get("SFT_SANITIZED") == "1"
-LIMIT_SECONDS = 2.0 if not SANITIZED else 60.0
-LIMIT_BYTES = 256 << 20
-CASES = []
-CUT = {}
-
-
-def case(name, data, verdict, rule=None, cut=False, without=None):
-    data = data if isinstance(data, bytes) else data.encode()
-    CASES.append((name, data, verdict, rule, without))
-    if cut:
-        CUT[name] = data
-
-
-def js(value):
-    return json.dumps(value).encode()
-
-
-# ---------------------------------------------------------------- protobuf
-
-
-def fixed32(number, value):
-    return varint(number << 3 | 5) + struct.pack("<f", value)
-
-
-def node(name, op, **attrs):
-    out = field(1, name) + field(2, op)
-    for key, text in attrs.items():
-        out += field(5, field(1, key) + field(2, field(2, text)))
-    return out
-
-
-def function(name, *nodes):
-    return field(1, field(1, field(1, name)) + b"".join(field(3, n) for n in nodes))
-
-
-def graph(*nodes, functions=b""):
-    out = b"".join(field(1, n) for n in nodes)
-    return out + (field(2, functions) if functions else b"")
-
-
-def saved_model(graph_def, more=b""):
-    return field(1, 1) + field(2, field(1, field(4, "serve")) + field(2, graph_def) + more)
-
-
-def onnx_node(op, domain="", attribute=b""):
-    return field(1, "x") + field(2, "y") + field(4, op) + attribute + (field(7, domain) if domain else b"")
-
-
-def onnx(*nodes, tensors=(), more=b""):
-    weights = field(1, 1) + field(1, 4) + field(2, 1) + field(8, "w") + field(9, struct.pack("<4f", 1, 2, 3, 4))
-    body = b"".join(field(1, n) for n in nodes) + field(2, "g") + field(5, weights)
-    body += b"".join(field(5, t) for t in tensors)
-    return field(1, 8) + field(2, "test") + field(7, body) + field(8, field(2, 17)) + more
 
 
 # ---------------------------------------------------------------- Keras
-
-
-def keras(class_name, config=None, module="keras.layers", registered=None):
-    return {"module": module, "class_name": class_name, "config": {"name": "x"} if config is None else config,
-            "registered_name": registered}
-
-
-def model(*layers):
-    return {"module": "keras", "class_name": "Sequential", "registered_name": "Sequential", "build_config":
-            {"input_shape": [None, 4]}, "config": {"name": "s", "trainable": True, "layers": list(layers)},
-            "compile_config": {"optimizer": keras("Adam", module="keras.optimizers"), "loss": "mse"}}
-
-
-DENSE = keras("Dense", {"name": "d", "units": 4, "activation": "relu", "kernel_initializer":
-                        keras("GlorotUniform", {"seed": None}, "keras.initializers")})
-CODE = base64.b64encode(b"\xe3" + b"\0" * 30).decode()
-LAMBDA = {"class_name": "__lambda__", "config": {"value": CODE, "defaults": None, "closure": None}}
 
 
 def keras_cases():
@@ -259,127 +183,6 @@ def json_cases():
 
 # ---------------------------------------------------------------- templates
 
-GENUINE = [
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-    "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('Conversation roles must alternate') }}{% endif %}{{ '[INST] ' ~ message.content | trim ~ ' [/INST]' }}"
-    "{% endfor %}",
-    "{%- macro render(p) -%}{{ p.type }}{%- endmacro -%}{%- set ns = namespace(found=false, last=messages|length - 1) -%}"
-    "{%- for m in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{%- if ns.found and m.role == 'user' "
-    "%}{%- set ns.last = index %}{%- endif %}{%- endfor %}{{- messages[ns.last].content.split('</think>')[-1].lstrip('\\n') }}"
-    "{{ render(tools[0]) }}{{ tools | map(attribute='function') | list | tojson(indent=4) }}{{ strftime_now('%d %b %Y') }}"
-    "{%- for k, v in tool.items() %}{{ k ~ '=' ~ v|string }}{% endfor %}{% generation %}x{% endgeneration %}",
-    "{% macro keys(spec, seen, field='type') %}{% for key in spec if key not in seen %}{{ spec[key] | tojson }}{% endfor %}{{ spec[field] }}"
-    "{% endmacro %}{{ keys(tools[0], ['name', 'type']) }}{{ keys(tools[1], ['x'], field='name') }}{% set cut = (a | length) - (tag | length) %}"
-    "{{ content[:cut] }}{{ indent[: (indent | length - '  ' | length)] }}{% for name, title in [('maximum', 'Most'), ('a_b', 'C')] %}"
-    "{{ param[name] }}{% endfor %}{% for i in range(count | length) %}{% set at = i - 1 %}{{ calls[at] }}{{ calls[i + 1] }}{% endfor %}"
-    "{% set ns = namespace(last=0, text='') %}{% set ns.text = ns.text ~ 'x' %}{% set ns.last = loop.index0 %}{{ messages[ns.last] }}"
-    "{% set types = {'str': 'string', 'int': 'number'} %}{{ types[spec.type] }}{{ 'a_b' if x['role'] == 'c' else y['content'] }}",
-    "{# a comment with __class__ #}plain text with __class__ and {{ '{' }}{% raw %}{{ x.__class__ }}{% endraw %}",
-]
-HOSTILE = [
-    (D, "{{ x.__class__.__mro__[1].__subclasses__() }}"),
-    (D, "{{ ''['__class__'] }}"),
-    (D, "{{ x|attr('f') }}"),
-    (D, "{{ x | attr ( 'a' ~ 'b' ) }}"),
-    (D, "{{ messages | map('attr', 'role') | list }}"),
-    (D, "{{ x['\\x5f\\x5fclass\\x5f\\x5f'] }}"),
-    (D, "{{ x['\\u005f\\u005fclass'] }}"),
-    (D, "{{ x['\\137\\137class'] }}"),
-    (D, "{{ x['\\N{LOW LINE}'] }}"),
-    (D, "{{ cycler.__init__.__globals__.os.popen('id').read() }}"),
-    (D, "{{ lipsum.__globals__ }}"),
-    (D, "{{ joiner['a'] }}"),
-    (D, "{{ self._TemplateReference__context }}"),
-    (D, "{{ dict(__class__=1)|join }}"),
-    (D, "{% set x = namespace(__init__=1) %}"),
-    (D, "{{ f.func_globals }}"),
-    (D, "{{ g.gi_frame.f_builtins }}"),
-    (D, "{{ '%s' % 'globals' }}{{ x['globals'] }}"),
-    (U, "{{ x['_' ~ '_'] }}"),
-    (U, "{% set u = '_' * 2 %}{{ x[u ~ 'cla' ~ 'ss' ~ u] }}"),
-    (U, "{% set k = 'cla' ~ 'ss' %}{{ x[k] }}"),
-    (U, "{% set k %}cla{{ 'ss' }}{% endset %}{{ x[k] }}"),
-    (U, "{{ x[['cla', 'ss']|join] }}"),
-    (U, "{{ x['%c%c' % (95, 95)] }}"),
-    (U, "{{ x['ssalc'|reverse] }}"),
-    (U, "{{ 'ssalc'[::-1] }}"),
-    (U, "{{ x | map(attribute=k) | list }}"),
-    (U, "{{ x | selectattr(k) | list }}"),
-    (U, "{{ '{0.a}'.format(x) }}"),
-    (U, "{{ y.format(x) }}"),
-    (U, "{% include 'other' %}"),
-    (U, "{% import 'other' as o %}"),
-    (U, "{% extends 'other' %}"),
-    (U, "{{ open('x') }}"),
-    (U, "{{ x.run() }}"),
-    (U, "{{ request.application }}"),
-    (U, "{{ x | unknown_filter }}"),
-    (U, "{{ dict(a=1) }}"),
-    (U, "{{ dict(_=1)|join }}"),
-    (U, "{{ 'no end }}"),
-    (U, "{% if x"),
-    (U, "{# no end"),
-    (U, "{{ " + "f(a=" * 5000 + ")" * 5000 + " }}"),
-    (U, "{{ " + "a[" * 9000 + "]" * 9000 + " }}"),
-    (D, "{{ {'a': {'b': 1}}['__class__'] }}"),
-    (U, "{% macro q() %}__init__{% endmacro %}{{ messages[q()] }}"),
-    (U, "{% macro q(a) %}__{{ a }}__{% endmacro %}{{ x[q('class')] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{{ x[z] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{% set y = z %}{% set ns.y = y %}{{ x[ns.y] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set d = {'k': q()} %}{{ x[d.k] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set ns = namespace(k=q()) %}{{ x[ns['k']] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% for k in [q()] %}{{ x[k] }}{% endfor %}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set l = [] %}{% set _ = l.append(q()) %}{{ x[l[0]] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% macro f(k) %}{{ x[k] }}{% endmacro %}{{ f(q()) }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% macro f(a, k=none) %}{{ x[k] }}{% endmacro %}{{ f(1, k=q()) }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% with k = q() %}{{ x[k] }}{% endwith %}"),
-    (U, "{% macro f(a) %}{{ x[varargs[0]] }}{% endmacro %}{{ f(1, 'gi_' 'frame') }}"),
-    (U, "{% macro f() %}{{ x[kwargs.a] }}{% endmacro %}{{ f(a='gi_' 'frame') }}"),
-    (U, "{% macro f() %}{{ x[caller()] }}{% endmacro %}{% call f() %}__class__{% endcall %}"),
-    (U, "{% macro f() %}{{ caller('gi_' ~ 'frame') }}{% endmacro %}{% call(k) f() %}{{ x[k] }}{% endcall %}"),
-    (U, "{% macro f(gi_frame) %}{% endmacro %}{{ x[f.arguments[0]] }}"),
-    (U, "{% set ns = namespace() %}{% set ns.k %}__class__{% endset %}{{ x[ns.k] }}"),
-    (U, "{% set k %}{% filter replace('-', '_') %}--class--{% endfilter %}{% endset %}{{ x[k] }}"),
-    (U, "{% set u = 'x_x'.split('x')[1] %}{% set c = 'class' %}{% set k = u + u + c + u + u %}{{ x[k] }}"),
-    (U, "{% set u = bos_token[7] %}{% set c = role %}{% set k = u + u + c + u + u %}{{ x[k] }}"),
-    (U, "{% for u in 'a_b' %}{% set k = u + u + c + u + u %}{{ x[k] }}{% endfor %}"),
-    (U, "{% for u in 'a_b' %}{{ x[u] }}{% endfor %}"),
-    (U, "{% set s = 'emarf_ig' %}{{ x[s[::-1]] }}"),
-    (U, "{% for k in {'emarf_ig': 1} %}{{ x[k[::-1]] }}{% endfor %}"),
-    (U, "{% set s = 'emarf_ig' %}{% set t = s[::-1] %}{{ x[t] }}"),
-    (U, "{{ x['gi_' 'frame'] }}"),
-    (U, "{{ x['GI_FRAME'.lower()] }}"),
-    (U, "{% set k = 'GI_FRAME' %}{{ x[k.lower()] }}"),
-    (U, "{% set k = 'gi-frame' %}{{ x[k.replace('-', '_')] }}"),
-    (U, "{% set k = ['gi', 'frame'] %}{{ x[k | join('_')] }}"),
-    (U, "{% set k = '%s_%s' %}{{ x[k % ('gi', 'frame')] }}"),
-    (U, "{% set k = {'%s_%s': 1} | first %}{{ x[k % ('gi', 'frame')] }}"),
-    (U, "{{ x[strftime_now('gi_x')] }}"),
-    (U, "{% set f = ['gi_x'] %}{{ x[f[0]] }}"),
-    (U, "{% set t = ('gi_', 'frame') | sum(start='') %}{{ x[t] }}"),
-    (D, "{%- raw -%}{{ a }}{%- endraw -%}{{ a.__class__ }}"),
-    (D, "{{ a }}" * 2000 + "{{ a.__class__ }}"),
-    (U, "{{ messages[bos_token][eos_token] }}"),  # which the same directory says
-    (U, "{{ x[additional_special_tokens[0]] }}"),
-    # special tokens have any name, so what comes from outside may be any text
-    (U, "{{ raise_exception[k1]['os'][k2]('id') }}"), (U, "{{ raise_exception[k1][k2][k3]('id') }}"),
-    (U, "{% for a,b in messages[0].items() %}{{ raise_exception[a][b]('id') }}{% endfor %}"),
-    (U, "{{ messages[a][b]('id') }}"), (U, "{{ messages[a]['copy']('id') }}"), (U, "{{ (messages[a])('id') }}"), (U, "{{ f(a)(b) }}"),
-    (U, "{{ raise_exception[k1][k2].copy('a', 'b') }}"), (U, "{% set g = raise_exception %}{{ g[k] }}"), (U, "{{ [raise_exception][0][k].copy(1) }}"),
-    (U, "{% set range = messages[k1][k2] %}{{ range('id') }}"), (U, "{% for range in [messages[k]] %}{{ range('id') }}{% endfor %}"),
-    (U, "{% with range = messages[k] %}{{ range('id') }}{% endwith %}"), (U, "{% macro m(range) %}{{ range('id') }}{% endmacro %}{{ m(x[k]) }}"),
-    (U, "{% macro f() %}{% endmacro %}{% set f = x[k] %}{{ f(1) }}"), (U, "{% macro f() %}{% endmacro %}{{ f[k][l].copy(1) }}"),
-    (U, "{% set ns = namespace() %}{{ ns[k1][k2][k3].copy(1) }}"), (U, "{% set ns = namespace() %}{% set b = ns %}{{ b[k1].copy(1) }}"),
-    (U, "{% for m in x %}{{ loop[k].copy(1) }}{% endfor %}"), (U, "{% for m in x %}{% set l = loop %}{{ l[k].copy(1) }}{% endfor %}"),
-    (U, "{% macro f(q) %}{{ q[k].copy(1) }}{% endmacro %}{% set ns = namespace() %}{{ f(ns) }}"),
-    (H, "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{% if raise_exception %}{{ raise_exception('x') }}{% endif %}"
-        "{% set ns = namespace(i=0, items=[]) %}{% set ns.i = ns.i + 1 %}{{ messages[ns.i]['role'] }}{{ ns['i'] }}{{ tool[key] }}{{ args[k] | tojson }}"
-        "{% for m in messages %}{% set outer = loop %}{{ outer.index0 }}{{ messages[loop.index0 - 1].role.strip() }}{% if (loop.index0 % 2 == 0) != (m['role'] == 'user') %}{% endif %}{% endfor %}"
-        "{% macro show(a, b=none) %}{{ a[b] }}{{ caller() }}{% endmacro %}{% call show(ns.items) %}x{% endcall %}{{ show(range(3) | list) }}"),
-]
-
 
 def template_cases():
     for i, text in enumerate(GENUINE):
@@ -457,24 +260,6 @@ def graph_cases():
 
 
 # ---------------------------------------------------------------- texts and images
-
-
-def png(*more, end=b""):
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-    return (b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\0")) + b"".join(chunk(*m) for m in more) +
-            chunk(b"IEND", b"") + end)
-
-
-JPEG = (b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0" + b"\xff\xdb\0\x43\0" + bytes(64) +
-        b"\xff\xda\0\x08\1\1\0\0\x3f\0" + b"\x12\xff\0\x34" + b"\xff\xd9")
-GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
-WEBP = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0" + bytes(13) + b"\0"
-SVG = "<svg xmlns='http://www.w3.org/2000/svg'><rect width='1' height='1'/>%s</svg>"
-PIECES = (field(1, field(1, "<unk>") + fixed32(2, 0.0) + field(3, 2)) +
-          b"".join(field(1, field(1, f"▁w{i}") + fixed32(2, -1.5)) for i in range(50)) +
-          field(2, field(1, "in.txt") + field(4, 51)) + field(3, field(1, "nmt_nfkc") + field(2, b"\0\1\2")))
 
 
 def text_cases():
@@ -622,22 +407,6 @@ def real_cases():
         case(path.name, path.read_bytes(), *expected[path.name])
 
 
-def safetensors(metadata):
-    head = json.dumps({"__metadata__": metadata, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
-    return struct.pack("<Q", len(head)) + head + bytes(4)
-
-
-def gguf(**texts):
-    def string(text):
-        text = text.encode()
-        return struct.pack("<Q", len(text)) + text
-    out = b"GGUF" + struct.pack("<IQQ", 3, 0, len(texts) + 1) + string("general.architecture") + struct.pack("<I", 8)
-    out += string("llama")
-    for key, text in texts.items():
-        out += string(key) + struct.pack("<I", 8) + string(text)
-    return out + bytes(-len(out) % 32)
-
-
 def base64_cases():
     """The dress of base64 that decoders of Python and YAML take, in texts, YAML and pickles."""
     code = base64.b64encode(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R.").decode()
@@ -672,247 +441,6 @@ def metadata_cases():
     case("model.gguf", gguf(**{"some.key": pickle}), D, "global")
 
 
-# ---------------------------------------------------------------- directories
-
-
-def write_model(folder):
-    """A directory as transformers and its tools leave it."""
-    def put(name, data):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-
-    put("README.md", "---\nlicense: apache-2.0\ntags: [text]\n---\n# Model\n```python\nimport os\n```\nclass of models\nwith text\n")
-    put("LICENSE", "Apache License\n")
-    put("USE_POLICY.md", "words\n")
-    put(".gitattributes", "*.safetensors filter=lfs diff=lfs merge=lfs -text\n")
-    put("config.json", js({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_scaling": None}))
-    put("generation_config.json", js({"eos_token_id": [1, 2], "transformers_version": "4.50.0"}))
-    put("tokenizer.json", js({"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
-    put("tokenizer_config.json", js({"chat_template": GENUINE[2], "tokenizer_class": "LlamaTokenizer"}))
-    put("chat_template.jinja", GENUINE[0])
-    put("special_tokens_map.json", js({"eos_token": {"content": "</s>", "lstrip": False}}))
-    put("vocab.json", js({"a": 0, "b": 1}))
-    put("merges.txt", "#version: 0.2\na b\n")
-    put("vocab.txt", "cat\ndog\n[PAD]\n")
-    put("tokenizer.model", PIECES)
-    put("preprocessor_config.json", js({"image_mean": [0.5, 0.5, 0.5]}))
-    put("model.safetensors.index.json", js({"metadata": {"total_size": 8}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}))
-    put("model-00001-of-00001.safetensors", safetensors({"format": "pt"}))
-    put("images/example.png", png())
-    put("images/photo.jpg", JPEG)
-    put("images/logo.svg", SVG % "")
-    put("hyperparams.yaml", "lr: 1e-4\nlayers: [1, 2]\n")
-    put("1_Pooling/config.json", js({"word_embedding_dimension": 8}))
-    put("modules.json", js([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]))
-    put(".cache/huggingface/.gitignore", "*")
-    put(".cache/huggingface/download/config.json.metadata", "a" * 40 + "\n" + "b" * 64 + "\n1700000000.0\n")
-    put(".cache/huggingface/download/config.json.lock", b"")
-    for name in ("keras.keras",):
-        put(name, (HERE / "fixtures" / name).read_bytes())
-    shutil.copytree(HERE / "fixtures" / "tf-saved", folder / "saved")
-
-
-def write_cache(folder):
-    """The same as Hugging Face's cache has it: links into blobs. Returns the snapshot."""
-    plain = folder / "plain"
-    write_model(plain)
-    hub = folder / "models--org--name"
-    snapshot = hub / "snapshots" / ("c" * 40)
-    (hub / "blobs").mkdir(parents=True)
-    for i, path in enumerate(sorted(p for p in plain.rglob("*") if p.is_file() and ".cache" not in p.parts)):
-        blob = hub / "blobs" / f"{i:064x}"
-        link = snapshot / path.relative_to(plain)
-        link.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(path, blob)
-        link.symlink_to(os.path.relpath(blob, link.parent))
-    (hub / "refs").mkdir()
-    (hub / "refs" / "main").write_text("c" * 40)
-    (hub / ".no_exist" / ("c" * 40)).mkdir(parents=True)
-    (hub / ".no_exist" / ("c" * 40) / "adapter_config.json").write_bytes(b"")
-    shutil.rmtree(plain)
-    return hub, snapshot
-
-
-def check_directories(tool, work):
-    """A normal directory exits 0; each thing that is added to it is found."""
-    bad = 0
-
-    def expect(folder, verdict, rule, what):
-        nonlocal bad
-        run, results, _ = scan(tool, folder)
-        got = [r for r in results if r["verdict"] != H]
-        worst = D if any(r["verdict"] == D for r in got) else U if got else H
-        rules = {f["rule"] for r in got for f in r["findings"]}
-        nameless = [r["file"] for r in results if r["verdict"] == H and r["format"] == "unknown" and
-                    r["findings"][:1] != [f for f in r["findings"] if f["rule"] == "link-directory"][:1]]
-        if nameless:
-            bad += 1
-            print(f"{what}: harmless, but nothing says what they are: {nameless[:5]}", file=sys.stderr)
-        if worst != verdict or run.returncode != (verdict != H) or (rule is not None and rule not in rules):
-            bad += 1
-            print(f"{what}: {worst} {sorted(rules)}, status {run.returncode}, expected {verdict} {rule}: "
-                  f"{[r['file'] for r in got][:5]} {run.stderr.decode()[:300]}", file=sys.stderr)
-
-    model = work / "model"
-    write_model(model)
-    expect(model, H, None, "a model's directory")
-    hub, snapshot = write_cache(work / "cache")
-    expect(snapshot, H, None, "a snapshot of the cache")
-    expect(hub, H, None, "the cache of a model")
-    added = [("modeling_x.py", b"x = 1\n", U, "code-file"), (".git/hooks/post-checkout", b"#!/bin/sh\nid\n", D, "git-hook"),
-             (".git/config", b"[core]\n\tfsmonitor = id\n", U, "git-config"), ("x.pth", b"import os\n", D, "code-file"),
-             (".hidden/a.pkl", b"cos\nsystem\n(S'id'\ntR.", D, "global"), ("auto.json", js({"auto_map": {"A": "b.C"}}), U,
-                                                                       "remote-code"),
-             ("labels.txt", b"cos\nsystem\n(S'id'\ntR.", D, "global"), ("unknown.dat", os.urandom(64), U, None),
-             ("saved/variables/other.data-00000-of-00001", b"\0" * 64, U, None),
-             ("CMakeLists.txt", b"project(x)\n", U, "code-file"), ("pyproject.toml", b"[build-system]\n", U, "code-file"),
-             ("package.json", js({"scripts": {"postinstall": "id"}}), U, "code-file"), (".vscode/tasks.json", js({"tasks": []}), U, "code-file"),
-             (".github/workflows/a.yml", b"on: push\n", U, "code-file"), ("Dockerfile.gpu", b"FROM x\n", U, "code-file"),
-             (".claude/settings.json", js({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "id"}]}]}}), U, "code-file"),
-             (".mcp.json", js({"mcpServers": {"x": {"command": "id"}}}), U, "code-file"), (".cursor/mcp.json", js({}), U, "code-file"),
-             (".yarnrc.yml", b"yarnPath: ./x\n", U, "code-file"), ("cloudbuild.yaml", b"steps: []\n", U, "code-file"), ("deno.json", js({"tasks": {"a": "id"}}), U, "code-file"),
-             (".eslintrc", js({"plugins": ["x"]}), U, "code-file"), ("x.code-workspace", js({"tasks": {}}), U, "code-file"), (".drone.yml", b"a: b\n", U, "code-file"),
-             ("lefthook.yml", b"a: b\n", U, "code-file"), ("devbox.json", js({"shell": {"init_hook": "id"}}), U, "code-file"), (".aider.conf.yml", b"lint-cmd: id\n", U, "code-file"),
-             ("Makefile", b"all:\n", U, "code-file"), ("run.bat", b"dir\n", U, "code-file"), ("docker-compose.yml", b"a: b\n", U, "code-file"),
-             ("kernel.json", js({"attn_implementation": "owner/repository"}), U, "remote-code"),
-             ("kernels.json", js({"attn_implementation": {"text": "owner/repository@main:f"}}), U, "remote-code"),
-             ("adapter_config.json", js({"auto_mapping": {"base_model_class": "X", "parent_library": "my_module"}}), U, "remote-code"),
-             ("adapter_config.json", js({"auto_mapping": {"base_model_class": "X", "parent_library": "os"}}), D, "remote-code"),
-             ("model_index.json", js({"_class_name": "P", "unet": ["my_module", "X"]}), U, "remote-code"),
-             ("model_index.json", js({"_class_name": ["pipeline", "X"]}), U, "remote-code"),
-             ("saved/checkpoint", b'model_checkpoint_path: "/tmp/x"\n', U, "tf-state")]
-    for name, data, verdict, rule in added:
-        path = model / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        expect(model, verdict, rule, name)
-        path.unlink()
-        if name.startswith(".") and "/" in name:
-            shutil.rmtree(model / name.split("/")[0])
-    (model / "self").symlink_to(".")
-    expect(model, H, None, "a link to the directory itself")
-    (model / "self").unlink()
-    for name, value in (("model_index.json", {"_class_name": "P", "unet": ["diffusers", "X"], "safety_checker": [None, None], "text": ["transformers", "Y"],
-                                              "watermark": ["stable_diffusion", "Z"]}), ("kernel.json", {"attn_implementation": "flash_attention_2"}),
-                        ("adapter_config.json", {"auto_mapping": {"parent_library": "transformers.models.bert.modeling_bert"}}),
-                        ("package.json", {"name": "x"})):
-        (model / name).write_bytes(js(value))
-    expect(model, H, None, "what their own libraries have")
-    for name in (".git/HEAD", ".git/description", ".git/hooks/pre-commit.sample", ".git/refs/heads/main", ".git/config"):
-        path = model / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("[core]\n\tbare = false\n" if name.endswith("config") else "ref: refs/heads/main\n")
-    expect(model, H, None, "git's own texts")
-    empty = work / "empty"
-    empty.mkdir()
-    for options, status in ((["--json"], 1), (["--allow-unknown"], 0), (["--json", "--allow-unknown"], 0), ([], 1)):
-        run = subprocess.run([tool, "scan", *options, str(empty)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        said = [json.loads(line) for line in run.stdout.splitlines()] if "--json" in options else []
-        if run.returncode != status or (said and (said[0]["verdict"] != U or said[0]["findings"][0]["rule"] != "empty")) or ("--json" in options) != bool(said):
-            bad += 1
-            print(f"an empty directory, {options}: status {run.returncode}, {run.stdout[:200]}", file=sys.stderr)
-    lost = work / "lost"
-    lost.mkdir()
-    (lost / "a.onnx").write_bytes(onnx(onnx_node("Custom", "my.domain"), tensors=[
-        field(1, 4) + field(2, 1) + field(8, "x") + field(13, field(1, "location") + field(2, "gone.bin")) + field(14, 1)]))
-    run, results, _ = scan(tool, lost)
-    rules = {f["rule"] for r in results for f in r["findings"]}
-    if run.returncode != 1 or len(results) != 1 or not {"not-read", "onnx-domain"} <= rules:
-        bad += 1
-        print(f"ONNX without its data: status {run.returncode}, {rules} {run.stderr[:200]}", file=sys.stderr)
-    run, results, _ = scan(tool, lost / "nothing.pt")
-    if run.returncode != 3 or len(results) != 1 or results[0]["verdict"] != U or results[0]["findings"][0]["rule"] != "not-read":
-        bad += 1
-        print(f"a file that is not there: status {run.returncode}, {results}", file=sys.stderr)
-    return bad
-
-
-# ---------------------------------------------------------------- running
-
-
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT_SECONDS) * 4, int(LIMIT_SECONDS) * 4))
-    if not SANITIZED:
-        resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES + (256 << 20), LIMIT_BYTES + (256 << 20)))
-
-
-def scan(tool, *paths):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run([tool, "scan", "-v", "--json", *map(str, paths)], capture_output=True, preexec_fn=limits, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime  # whatever else the machine does
-    results = [json.loads(line) for line in run.stdout.splitlines()]
-    return run, results, seconds
-
-
-def check_cases(tool, work, keep):
-    bad = 0
-    for i, (name, data, verdict, rule, without) in enumerate(CASES):
-        path = work / f"case{i:04}" / name
-        path.parent.mkdir(parents=True)
-        path.write_bytes(data)
-        run, results, seconds = scan(tool, path)
-        for _ in range(2 if seconds > LIMIT_SECONDS else 0):  # the least of three: a busy machine's seconds are long
-            seconds = min(seconds, scan(tool, path)[2])
-        got = results[0] if results else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
-        rules = {f["rule"] for f in got["findings"]}
-        if got["verdict"] == H and got["format"] == "unknown":
-            bad += 1
-            print(f"{path}: harmless, but nothing says what it is", file=sys.stderr)
-        right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U)) or (
-            verdict == "not-harmless" and got["verdict"] in (U, D))
-        status = {H: 0}.get(got["verdict"], 1)
-        if not right or (rule is not None and rule not in rules) or without in rules or run.returncode != status or seconds > LIMIT_SECONDS:
-            bad += 1
-            print(f"{path}: {got['verdict']} {sorted(rules)}, status {run.returncode}, {seconds:.2f} s; expected "
-                  f"{verdict} {rule}", file=sys.stderr)
-        if keep is None:
-            shutil.rmtree(path.parent)
-    return bad
-
-
-def check_cuts(tool, work):
-    """No cut crashes the tool, and none of a file that acts is harmless once what acts is whole."""
-    bad = 0
-    for name, data in CUT.items():
-        folder = work / "cuts"
-        folder.mkdir()
-        paths = []
-        for n in range(min(len(data), 3000)):
-            path = folder / f"{n:04}-{name}"
-            path.write_bytes(data[:n])
-            paths.append(path)
-        for at in range(0, len(paths), 250):
-            part = paths[at:at + 250]
-            run, results, _ = scan(tool, *part)
-            if run.returncode not in (0, 1) or len(results) != len(part):
-                bad += 1
-                print(f"{name} cut at {at} to {at + len(part)}: status {run.returncode}, {len(results)} results",
-                      file=sys.stderr)
-        shutil.rmtree(folder)
-    return bad
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--keep")
-    args = parser.parse_args()
-    for cases in (keras_cases, json_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases,
-                  base64_cases, metadata_cases):
-        cases()
-    work = pathlib.Path(args.keep or tempfile.mkdtemp(prefix="sft-content-"))
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        bad = check_cases(args.tool, work, args.keep) + check_cuts(args.tool, work)
-        bad += check_directories(args.tool, work)
-    finally:
-        if args.keep is None:
-            shutil.rmtree(work)
-    print(f"{len(CASES)} cases, {sum(min(len(d), 3000) for d in CUT.values())} cuts, {bad} faults")
-    return bad != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((keras_cases, json_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases, base64_cases,
+                      metadata_cases)))

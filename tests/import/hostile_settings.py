@@ -3,17 +3,14 @@
 """hostile_settings.py --tool TOOL - configurations that make programs evaluate, load or run something, and their genuine neighbours.
 
 One case is (name of the file, text, verdict, rule). The hostile ones are inert: they name what would act. Beside each kind
-stand values of real configurations under the same keys, which stay harmless. Bounds as in hostile_content.py. Standard library only."""
-import argparse
+stand values of real configurations under the same keys, which stay harmless. Bounds: scan_cases.py. Standard library only."""
 import json
 import pathlib
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import hostile_content  # noqa: E402
+from scan_cases import D, H, U, case, program  # noqa: E402
 
-D, U, H = "dangerous", "unknown", "harmless"
 CALL = "__import__('os').system('id')"
 
 
@@ -217,17 +214,10 @@ def cases():
     yield "requirements.txt", "torch==2.0 # x\n" * 3000000, H
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    given = parser.parse_args()
+def settings_cases():
     for name, text, verdict in cases():
-        hostile_content.case(name, text, verdict)
-    with tempfile.TemporaryDirectory(prefix="sft-settings-") as work:
-        bad = hostile_content.check_cases(given.tool, pathlib.Path(work), None)
-    print(f"{len(hostile_content.CASES)} cases, {bad} faults")
-    return bad != 0
+        case(name, text, verdict)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((settings_cases,)))
