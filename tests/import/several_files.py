@@ -207,26 +207,75 @@ def other_formats(tmp):
         CHECKS["formats"] += 1
 
 
-def gguf_strings(tmp):
-    """Strings of GGUF that are not UTF-8 are named."""
+def gguf_file(path, entries):
+    """A GGUF of one tensor; entries: key to a string or a list of them, in bytes."""
     def text(b):
         return struct.pack("<Q", len(b)) + b
 
-    for i, (tokens, count) in enumerate((((b"\xe4", b"\xe5", b"ok"), 2), ((b"\xc3\xa4", b"ok"), 0))):
-        data = b"GGUF" + struct.pack("<IQQ", 3, 1, 2)
-        data += text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
-        data += text(b"tok") + struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(text, tokens))
-        data += text(b"w") + struct.pack("<IQIQ", 1, 8, 0, 0)
-        data += bytes(-len(data) % 32) + bytes(32)
-        path = os.path.join(tmp, f"s{i}.gguf")
-        with open(path, "wb") as f:
-            f.write(data)
-        for ending in "safetensors", "gguf":
-            said = json.loads(run("convert", path, "-o", os.path.join(tmp, f"o{i}.{ending}"), "--json").stdout)
-            parts = [p for p in said["left_out_parts"] if p["subject"] == "tok"]
-            assert len(parts) == (count > 0) and said["left_out"] == 0, said
-            assert count == 0 or parts[0]["message"].startswith("2 of its strings are not UTF-8"), said
+    def value(v):
+        return struct.pack("<I", 8) + text(v) if isinstance(v, bytes) else struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(text, v))
+
+    entries = {b"general.architecture": b"llama", **entries}
+    data = b"GGUF" + struct.pack("<IQQ", 3, 1, len(entries)) + b"".join(text(k) + value(v) for k, v in entries.items())
+    data += text(b"w") + struct.pack("<IQIQ", 1, 8, 0, 0)
+    data += bytes(-len(data) % 32) + bytes(32)
+    with open(path, "wb") as f:
+        f.write(data)
+    return data
+
+
+def gguf_strings(tmp):
+    """Strings of GGUF that are not UTF-8: noted, and their bytes come back, by every way there."""
+    source, st, back = (os.path.join(tmp, n) for n in ("s.gguf", "s.safetensors", "back.gguf"))
+    bad = [b"\xe4", b"\xe5", b"ok", b"\xc3\xa4", b"", b"a\xffb\xfe\"\\\x01", "\ufffd".encode(), b"\xed\xa0\x80"]
+    every = [bytes([i]) for i in range(256)] + [bytes([i, j]) for i in (0, 0x41, 0x80, 0xC2, 0xE2, 0xFF) for j in (0, 0x22, 0x80, 0xBF, 0xC0)]
+    cases = ({b"tok": bad}, 4), ({b"tok": b"\xe4 name"}, 1), ({b"tok": [b"\xc3\xa4", b"ok"]}, 0), ({b"other": [b"\x80"], b"tok": every, b"z": b"z"}, 152)
+    for entries, count in cases:
+        data = gguf_file(source, entries)
+        for command in ["convert", source, "-o", back], ["convert", source, "-o", st], ["cp", source, st], ["join", source, "-o", st]:
+            r = run(*command, "-f", "--json")
+            said = json.loads(r.stdout)
+            assert said["left_out_parts"] == [], said
+            if command[0] == "convert":
+                notes = [n["message"] for n in said["notes"] if n["subject"] == "tok"]
+                assert len(notes) == (count > 0) and all(n.startswith(f"{count} of its strings") for n in notes), said
+            if st in command:
+                run("cp", st, st, "-f")
+                run("convert", st, "-o", back, "-f", "--verify")
+            with open(back, "rb") as f:
+                assert f.read() == data, command
             CHECKS["strings"] += 1
+    with safe_open(st, "pt") as f:
+        metadata = f.metadata()
+    shown = json.loads(metadata["tok"])
+    kept = json.loads(metadata["gguf.types"])["tok"]
+    assert kept["type"] == "[string]" and [kept["bytes"].get(str(i), "").encode("latin-1") or t.encode() for i, t in enumerate(shown)] == every
+    # Another text counts, as far as it is one; what was kept for the others stays
+    gguf_file(source, {b"tok": [b"\xe4", b"x", b"\xe5"]})
+    run("convert", source, "-o", st, "-f")
+    run("cp", st, st, "-f", "-m", 'tok=["new", "x", "\ufffd", "more"]')
+    run("convert", st, "-o", back, "-f")
+    with open(back, "rb") as f:
+        assert f.read() == gguf_file(source, {b"tok": [b"new", b"x", b"\xe5", b"more"]})
+    # What no GGUF leaves is refused
+    for wrong in '{"1": "\u0100"}', '{"x": "a"}', '{"0": ""}', '{"0": 1}', '{"1": "\u00e4", "0": "\u00e4"}', "[]", '{"-1": "a"}', '{"0": "\\ud800"}':
+        run("cp", st, st, "-f", "-m", 'gguf.types={"tok": {"type": "[string]", "bytes": %s}}' % wrong)
+        r = run("convert", st, "-o", back, "-f", want=1)
+        assert "tok" in r.stderr or "gguf.types" in r.stderr, r.stderr
+        CHECKS["strings"] += 1
+    # Two files
+    gguf_file(source, {b"tok": [b"\xe4"]})
+    run("convert", source, "-o", st, "-f")
+    save_file({"v": X}, os.path.join(tmp, "v.safetensors"), {"gguf.types": '{"n": "u32"}', "n": "7"})
+    run("convert", st, os.path.join(tmp, "v.safetensors"), "-o", os.path.join(tmp, "both.safetensors"))
+    run("convert", os.path.join(tmp, "both.safetensors"), "-o", back, "-f")
+    assert "\ufffd" in run("meta", back).stdout
+    with open(back, "rb") as f:
+        assert struct.pack("<Q", 1) + b"\xe4" in f.read()
+    # More than is kept is named, as the count of strings that are not what they were
+    gguf_file(source, {b"tok": [b"\xe4" * 5_000_000]})
+    said = json.loads(run("convert", source, "-o", st, "-f", "--json").stdout)["left_out_parts"]
+    assert len(said) == 1 and said[0]["message"].startswith("1 of its strings is not UTF-8"), said
 
 
 def once(pairs):

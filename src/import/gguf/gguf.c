@@ -286,10 +286,12 @@ static sft_status open_gguf(sft__import *job, sft_error *err) {
     g.alignment = SFT__GGUF_ALIGNMENT;
     sft__buf_init(&g.text, job->allocator);
     sft__buf_init(&g.types, job->allocator);
+    sft__buf_init(&g.bytes, job->allocator);
     sft__buf_init(&g.tensors, job->allocator);
     const sft_status status = read_all(&g, err);
     sft__buf_reset(&g.text);
     sft__buf_reset(&g.types);
+    sft__buf_reset(&g.bytes);
     sft__buf_reset(&g.tensors);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
+#include "import/gguf/gguf_bytes.h"
 #include <stdio.h>
 
 enum { WINDOW = 65536, DESCRIPTION_MAX = 100000000 };
@@ -148,20 +149,6 @@ sft_status sft__gguf_string(sft__gguf_in *g, size_t most, const char **text, siz
     return SFT_OK;
 }
 
-/* UTF-8, with what is none replaced by U+FFFD: tokens may be any bytes. */
-static void add_valid(sft__buf *b, const char *text, size_t len) {
-    while (len > 0) {
-        const size_t n = sft__utf8_valid(text, len);
-        sft__buf_add(b, text, n);
-        if (n < len) {
-            sft__buf_text(b, "\xef\xbf\xbd");
-        }
-        const size_t used = n < len ? n + 1 : n;
-        text += used;
-        len -= used;
-    }
-}
-
 static void add_json_string(sft__buf *b, const char *text, size_t len) {
     sft__buf clean;
 
@@ -170,7 +157,7 @@ static void add_json_string(sft__buf *b, const char *text, size_t len) {
         return;
     }
     sft__buf_init(&clean, b->allocator);
-    add_valid(&clean, text, len);
+    sft__gguf_show_bytes(&clean, text, len);
     b->failed = b->failed || clean.failed;
     sft__json_string(b, clean.failed ? "" : clean.data, clean.failed ? 0 : clean.len);
     sft__buf_reset(&clean);
@@ -261,6 +248,17 @@ static sft_status check_text(sft__gguf_in *g, sft_error *err) {
     return SFT_OK;
 }
 
+/* Beside what the catalog shows; of all entries together as long as memory allows it. */
+static void keep_bytes(sft__gguf_in *g, const char *text, size_t len) {
+    const uint64_t most = g->job->options.memory_bytes / 64;
+
+    g->replaced++;
+    g->too_many = g->too_many || len > most / 8 || g->types.len + g->bytes.len > most;
+    if (!g->too_many) {
+        sft__gguf_keep_bytes(&g->bytes, g->element, text, len);
+    }
+}
+
 /* Texts of arrays become JSON, six bytes for one in the worst case; others at most three. Before
  * they are made. */
 static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
@@ -269,7 +267,9 @@ static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(g, listed ? most / 6 : most / 2, &text, &len, err));
-    g->replaced += sft__utf8_valid(text, len) != len;
+    if (sft__utf8_valid(text, len) != len) {
+        keep_bytes(g, text, len);
+    }
     if (listed) {
         add_json_string(&g->text, text, len);
         return SFT_OK;
@@ -279,7 +279,7 @@ static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
                             "gguf-string: %zu bytes that are not UTF-8, at most %llu", len,
                             (unsigned long long)(most / 3));
     }
-    add_valid(&g->text, text, len);
+    sft__gguf_show_bytes(&g->text, text, len);
     return SFT_OK;
 }
 
@@ -304,6 +304,7 @@ static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
     sft__buf_text(&g->text, "[");
     for (uint64_t i = 0; i < count; i++) {
         sft__buf_text(&g->text, i > 0 ? ", " : "");
+        g->element = i;
         if (*type == SFT__GGUF_STRING) {
             SFT_TRY(add_text(g, true, err));
         } else {
@@ -328,14 +329,37 @@ static void note_type(sft__gguf_in *g, const char *key, size_t key_len, uint32_t
                       uint32_t element) {
     sft__buf *b = &g->types;
 
-    if (type == SFT__GGUF_STRING) {
+    const bool kept = g->replaced != 0 && !g->too_many;
+
+    if (type == SFT__GGUF_STRING && !kept) {
         return;
     }
     sft__buf_text(b, b->len == 0 ? "{" : ", ");
     sft__json_string(b, key, key_len);
-    sft__buf_text(b, type == SFT__GGUF_ARRAY ? ": \"[" : ": \"");
+    sft__buf_text(b, kept ? ": {\"type\": " : ": ");
+    sft__buf_text(b, type == SFT__GGUF_ARRAY ? "\"[" : "\"");
     sft__buf_text(b, sft__gguf_value_name(type == SFT__GGUF_ARRAY ? element : type));
     sft__buf_text(b, type == SFT__GGUF_ARRAY ? "]\"" : "\"");
+    if (kept) {
+        sft__buf_text(b, ", \"bytes\": {");
+        sft__buf_add(b, g->bytes.data, g->bytes.len);
+        sft__buf_text(b, "}}");
+    }
+    b->failed = b->failed || g->bytes.failed;
+}
+
+/* Strings that are no UTF-8 are shown with U+FFFD. */
+static void tell_replaced(sft__gguf_in *g, const char *key, size_t len) {
+    static const char what[] = "%llu of its strings %s not UTF-8: bytes that are not are U+FFFD%s";
+    const unsigned long long n = g->replaced;
+    const char *are = n == 1 ? "is" : "are";
+
+    if (g->replaced != 0 && g->too_many) {
+        sft__import_left(g->job, key, len, 0, what, n, are, "");
+    } else if (g->replaced != 0) {
+        sft__import_find(g->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, key, len, "gguf-string",
+                         SFT_NO_OFFSET, what, n, are, " here, gguf.types has them as they are");
+    }
 }
 
 /* ---------------------------------------------------------------- one entry */
@@ -391,6 +415,9 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     const uint64_t at = g->at;
     g->text.len = 0;
     g->replaced = 0;
+    g->element = 0;
+    g->bytes.len = 0;
+    g->too_many = false;
     if (type >= SFT__GGUF_VALUES) {
         return sft__fail_at(err, SFT_E_SCHEMA, at - 4, "gguf-value: there is no type %u",
                             (unsigned)type);
@@ -412,11 +439,7 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     if (is_key(key, "split.count") && type != SFT__GGUF_STRING && type != SFT__GGUF_ARRAY) {
         g->split_count = small_number(&g->text);
     }
-    if (g->replaced != 0) {
-        sft__import_left(g->job, key->name, key->len, 0,
-                         "%llu of its strings %s not UTF-8: bytes that are not are U+FFFD",
-                         (unsigned long long)g->replaced, g->replaced == 1 ? "is" : "are");
-    }
+    tell_replaced(g, key->name, key->len);
     note_type(g, key->name, key->len, type, element);
     SFT_TRY(sft__gguf_check_note(g, &g->types, err));
     const sft_metadata_entry entry = {key->name, key->len, g->text.data != NULL ? g->text.data : "",

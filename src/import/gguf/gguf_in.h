@@ -16,6 +16,9 @@ typedef struct sft__gguf_in {
     uint64_t alignment; /* general.alignment, or 32 */
     uint32_t version;
     uint64_t replaced; /* strings of the entry that are no UTF-8 */
+    uint64_t element;  /* of its list, that is read now */
+    sft__buf bytes;    /* JSON: those strings (gguf_bytes.h) */
+    bool too_many;     /* they are not kept */
     uint32_t split_no;    /* split.no, from 0 */
     uint32_t split_count; /* split.count; 0: not split */
     bool big;

@@ -46,12 +46,32 @@ static const char *next_key(sft__gguf_meta *m, sft__json *j, const char *p, cons
     return *p == ':' ? sft__json_blank(p + 1) : NULL;
 }
 
-static const char *read_typed(sft__gguf_meta *m, sft__json *j, const char *p, sft__gguf_typed *t) {
+static const char *read_type(sft__json *j, const char *p, sft__gguf_typed *t) {
     sft__json_str s;
 
-    (void)m;
-    p = *p == '"' ? sft__json_read(j, p, &s) : NULL;
+    p = p != NULL && *p == '"' ? sft__json_read(j, p, &s) : NULL;
     return p != NULL && sft__gguf_type_read(s.raw, s.len, &t->type, &t->element) ? p : NULL;
+}
+
+/* "[i32]", or {"type": "[string]", "bytes": {...}} in this order, as the reader writes it. */
+static const char *read_typed(sft__gguf_meta *m, sft__json *j, const char *p, sft__gguf_typed *t) {
+    const char *key;
+    size_t len;
+
+    if (*p != '{') {
+        return read_type(j, p, t);
+    }
+    p = next_key(m, j, p + 1, &key, &len);
+    p = p != NULL && is(key, len, "type") ? read_type(j, p, t) : NULL;
+    p = p != NULL && *sft__json_blank(p) == ',' ? next_key(m, j, sft__json_blank(p) + 1, &key, &len)
+                                                : NULL;
+    if (p == NULL || !is(key, len, "bytes") || *p != '{') {
+        return NULL;
+    }
+    t->kept = (sft__gguf_kept){p + 1, j->end};
+    p = sft__json_value(j, p, 2);
+    p = p != NULL ? sft__json_blank(p) : NULL;
+    return p != NULL && *p == '}' ? p + 1 : NULL;
 }
 
 static const char *read_dims(sft__json *j, const char *p, sft__gguf_raw *r) {
@@ -187,8 +207,9 @@ static sft_status read_notes(sft__gguf_meta *m, sft_error *err) {
 
 /* ---------------------------------------------------------------- values */
 
-static sft_status add_value(sft__gguf_meta *m, const sft_metadata_entry *e, uint32_t type,
-                            uint32_t element, sft_error *err) {
+static sft_status add_value(sft__gguf_meta *m, const sft_metadata_entry *e,
+                            const sft__gguf_typed *typed, sft_error *err) {
+    const uint32_t type = typed->type;
     uint8_t number[8];
     char *text;
 
@@ -201,11 +222,12 @@ static sft_status add_value(sft__gguf_meta *m, const sft_metadata_entry *e, uint
     sft__buf_add(&m->text, e->key, e->key_len);
     sft__store_le32(number, type);
     sft__buf_add(&m->text, number, 4);
-    if (!sft__gguf_value_add(&m->text, text, e->value_len, type, element)) {
-        return sft__fail(err, SFT_E_ARG, "metadata %.*s: \"%.60s\" is no %s%s",
+    if (!sft__gguf_value_add(&m->text, text, e->value_len, typed)) {
+        return sft__fail(err, typed->name != NULL ? SFT_E_SCHEMA : SFT_E_ARG,
+                         "metadata %.*s: \"%.60s\" is no %s%s",
                          (int)(e->key_len < 100 ? e->key_len : 100), e->key, text,
                          type == SFT__GGUF_ARRAY ? "list of " : "",
-                         sft__gguf_value_name(type == SFT__GGUF_ARRAY ? element : type));
+                         sft__gguf_value_name(type == SFT__GGUF_ARRAY ? typed->element : type));
     }
     m->count++;
     return m->text.failed ? sft__fail_nomem(err, m->text.len) : SFT_OK;
@@ -257,8 +279,7 @@ static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
 
     for (size_t i = 0; i < sft_catalog_metadata_count(c, 0); i++) {
         sft_metadata_entry e;
-        uint32_t type = SFT__GGUF_STRING;
-        uint32_t element = 0;
+        sft__gguf_typed typed = {.type = SFT__GGUF_STRING};
         (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
         if (is_private(&e) || sft_digest_is_key(e.key, e.key_len) || sft__convert_is_record(c, &e) ||
             is_given(m, e.key, e.key_len)) {
@@ -266,10 +287,9 @@ static sft_status add_catalog(sft__gguf_meta *m, sft_error *err) {
         }
         const size_t k = sft__strmap_find(&m->type_names, e.key, e.key_len);
         if (k != SFT__STRMAP_NONE) {
-            type = m->types[k].type;
-            element = m->types[k].element;
+            typed = m->types[k];
         }
-        SFT_TRY(add_value(m, &e, type, element, err));
+        SFT_TRY(add_value(m, &e, &typed, err));
     }
     return SFT_OK;
 }
@@ -302,7 +322,7 @@ static sft_status add_given(sft__gguf_meta *m, sft_error *err) {
         if (is(e.key, e.key_len, "general.alignment")) {
             return sft__fail(err, SFT_E_UNSUPPORTED, "general.alignment is always 32 here");
         }
-        SFT_TRY(add_value(m, &e, type, element, err));
+        SFT_TRY(add_value(m, &e, &(sft__gguf_typed){.type = type, .element = element}, err));
     }
     return SFT_OK;
 }

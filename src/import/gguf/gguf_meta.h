@@ -10,6 +10,7 @@
 #include "base/strmap.h"
 #include "import/write/export.h"
 #include "import/gguf/gguf.h"
+#include "import/gguf/gguf_bytes.h"
 
 /* A tensor that came as raw blocks, from "gguf.tensors". */
 typedef struct sft__gguf_raw {
@@ -28,6 +29,7 @@ typedef struct sft__gguf_typed {
     size_t name_len;
     uint32_t type;
     uint32_t element;
+    sft__gguf_kept kept; /* of its strings */
 } sft__gguf_typed;
 
 typedef struct sft__gguf_meta {
@@ -53,9 +55,8 @@ bool sft__gguf_type_read(const char *text, size_t len, uint32_t *type, uint32_t 
 /* By its look: an integer, a real number, true or false, a list of one of these or of strings, else
  * a string. */
 void sft__gguf_type_guess(const char *text, size_t len, uint32_t *type, uint32_t *element);
-/* The value's bytes, appended. text: followed by SFT__JSON_SLACK zero bytes. false: it is no such
- * value. */
-bool sft__gguf_value_add(sft__buf *out, const char *text, size_t len, uint32_t type,
-                         uint32_t element);
+/* The value's bytes, appended. text: followed by SFT__JSON_SLACK zero bytes; typed: what it is, and the bytes
+ * of its strings. false: it is no such value. */
+bool sft__gguf_value_add(sft__buf *out, const char *text, size_t len, const sft__gguf_typed *typed);
 
 #endif

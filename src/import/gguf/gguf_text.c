@@ -227,7 +227,8 @@ static bool add_element(sft__buf *out, const sft__json_str *s, bool quoted, uint
     return true;
 }
 
-static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type) {
+static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type,
+                     sft__gguf_kept kept) {
     const char *end = text + len;
     const size_t start = out->len;
     const char *p = sft__json_blank(text);
@@ -246,8 +247,10 @@ static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type)
     while (more) {
         sft__json_str s;
         bool quoted;
+        const size_t at = out->len;
         p = p < end ? element_at(p, end, &s, &quoted) : NULL;
-        if (p == NULL || !add_element(out, &s, quoted, type)) {
+        if (p == NULL || !add_element(out, &s, quoted, type) ||
+            (quoted && !sft__gguf_restore_bytes(&kept, count, out, at))) {
             return false;
         }
         count++;
@@ -262,10 +265,15 @@ static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type)
     return true;
 }
 
-bool sft__gguf_value_add(sft__buf *out, const char *text, size_t len, uint32_t type,
-                         uint32_t element) {
-    return type == SFT__GGUF_ARRAY ? add_list(out, text, len, element)
-                                   : add_scalar(out, text, len, type);
+bool sft__gguf_value_add(sft__buf *out, const char *text, size_t len, const sft__gguf_typed *typed) {
+    const size_t at = out->len;
+    sft__gguf_kept kept = typed->kept;
+
+    if (typed->type == SFT__GGUF_ARRAY) {
+        return add_list(out, text, len, typed->element, kept);
+    }
+    return add_scalar(out, text, len, typed->type) &&
+           (typed->type != SFT__GGUF_STRING || sft__gguf_restore_bytes(&kept, 0, out, at));
 }
 
 /* ---------------------------------------------------------------- by their look */
@@ -297,7 +305,8 @@ void sft__gguf_type_guess(const char *text, size_t len, uint32_t *type, uint32_t
     for (size_t i = 0; i < sizeof tried / sizeof tried[0] && *type == SFT__GGUF_ARRAY; i++) {
         sft__buf scratch;
         sft__buf_init(&scratch, sft__allocator(NULL));
-        const bool good = add_list(&scratch, text, len, tried[i]) && !scratch.failed;
+        const sft__gguf_kept none = {NULL, NULL};
+        const bool good = add_list(&scratch, text, len, tried[i], none) && !scratch.failed;
         sft__buf_reset(&scratch);
         if (good) {
             *element = tried[i];
