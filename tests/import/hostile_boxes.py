@@ -129,7 +129,49 @@ def gguf_bytes(data, text):
     return whole + bytes(-len(whole) % 32)
 
 
+# Pickles without a mark that look up a name which nobody knows, and call it or end with it.
+CALLS = (
+    b"cevil\nmod\n(S'id'\ntR.",
+    b"}(S'a'\ncevil\nmod\n(S'id'\ntRu.",
+    b"(S'id'\nievil\nmod\n.",
+    b"(cevil\nmod\nS'id'\no.",
+    b"cevil\nmod\np0\n0(Vid\ntp1\n0g0\ng1\nR.",
+    b"cevil\nmod\nq\x00)\x81}q\x01b.",
+    b"cevil\nmod\n)}\x92.",
+    b"cevil\nmod\n}b.",
+    b"cevil\nmod\nX\x02\0\0\0id\x85R.",
+    b"cevil\nmod\n" + b"N0" * 500 + b"(tR.",
+    b"Vevil\nVmod\n\x93(Vid\ntR.",
+    b"S'evil'\np0\nS'mod'\n\x93)R.",
+    b"\x8d\x04\0\0\0\0\0\0\0evil\x8c\x03mod\x93)R.",
+    b"ccopy_reg\n_reconstructor\np0\n(cevil\nmod\np1\nc__builtin__\nobject\np2\nNtp3\nRp4\n.",
+    b"ccopy_reg\n_reconstructor\n(I1\ncevil\nmod\ntR.",
+    b"cevil.sub\nMod.load\n.",
+    b"cevil\nmod\n0N.",
+)
+# Words one below the other, which name something to an unpickler and do nothing with it.
+WORDS = (
+    b"cat\ndog\nRat\n",
+    b"lib\ncache\nbuild\n.DS_Store\n",
+    b"name\ncache\nbuild\n.\n",
+    b"cDNA\nmRNA\ntRNA\nrRNA\n",
+    b"cab\ndog\ngreat\nRust\n",
+    b"(see\ninput\noutput\n.\n",
+    b"core\nitem\n(to be read)\nclass\nint\n)\n",
+    b"cevil\nmod\n(S'id'\nt",
+    b"class\ninstance\nbuild\nreduce\nobject\n",
+    b"ccollections\nOrderedDict\n)R.",
+)
+
+
 def gguf_cases():
+    for text in (True, False):
+        for data in CALLS:
+            case("called.gguf", gguf_bytes(data, text), U, "global")
+        for data in WORDS:
+            case("words.gguf", gguf_bytes(data, text), H)
+    far = bytes((1 << 20) - 47)  # over the end of a window
+    case("far.gguf", gguf_bytes(far + CALLS[0], False), U, "global")
     unmarked = b"\x8c\x04evil\x8c\x03mod\x93\x8c\x02id\x85R."
     for text in (True, False):
         case("unmarked.gguf", gguf_bytes(unmarked, text), U, "global")

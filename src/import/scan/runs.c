@@ -6,14 +6,11 @@
  * judged by strings.c. What follows a length may be preceded by one byte that is a letter by
  * accident: a run is read from its first four places on. Read first: work.h.
  */
-#include "import/pickle/globals.h"
 #include "import/scan/work.h"
 
 enum {
     WINDOW = 1 << 20,
     RUN_MOST = 16 << 20,
-    NAME_MOST = 64,   /* bytes of a module, or of a name, of protocol 0 */
-    LOOKUP_COST = 8,  /* opcodes */
     MARK_HEAD = 4096, /* bytes of a pickle that are skimmed */
     PACKED_HEAD = 18, /* bytes of what is compressed, at the least */
     LINE_HEAD = 12,   /* letters at the beginning of a line that tell */
@@ -26,6 +23,7 @@ typedef struct runs {
     const sft__scan_part *part;
     uint8_t *bytes;
     size_t room;
+    size_t again; /* last bytes of a window that are the first of the next one */
     bool letter[256];
 } runs;
 
@@ -149,111 +147,6 @@ static bool grow(runs *r) {
            sft__grow(r->s->job->allocator, &r->bytes, &r->room, r->room * 2, 1);
 }
 
-static bool is_word(uint8_t c) {
-    return c == '.' || c == '_' || (c >= '0' && c <= '9') ||
-           ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
-}
-
-static bool is_lookup(const uint8_t *opcode, const uint8_t *lf, const uint8_t *stop) {
-    const char *m = (const char *)opcode + 1;
-    const char *n = (const char *)lf + 1;
-    const size_t m_len = (size_t)(lf - opcode) - 1;
-    const size_t n_len = (size_t)(stop - lf) - 1;
-    const char *why;
-
-    return sft__global_verdict(sft__global_find(m, m_len, n, n_len), m, m_len, n, n_len, &why) ==
-           SFT_SCAN_DANGEROUS;
-}
-
-/* Functions that a payload calls. Where letters stand before the opcode only these count: lists of
- * words, one on each line, have "broadcast" and "acos", too. */
-static bool is_called(const uint8_t *name, size_t len) {
-    static const char *const names[] = {
-        "system",      "popen",      "Popen",    "eval",        "exec",          "spawn",
-        "posix_spawn", "execfile",   "check_",   "getoutput",   "import_module", "__import__",
-        "runpy",       "run_module", "run_path", "apply_async", "getattr",       "__reduce__"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const size_t n = strlen(names[i]);
-        if (len >= n && memcmp(name, names[i], n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "cos\nsystem\n", as protocol 0 looks names up, whatever stands before it: only names that are
- * dangerous. `lf`: the first end of a line; returns the opcode's place, or NULL. */
-static const uint8_t *old_lookup(runs *r, const uint8_t *lf, const uint8_t *end) {
-    const uint8_t *module = lf;
-    const uint8_t *stop = lf + 1;
-
-    while (stop < end && stop - lf < NAME_MOST && is_word(*stop)) {
-        stop++;
-    }
-    if (stop == end || *stop != '\n' || stop == lf + 1) {
-        return NULL;
-    }
-    const bool called = is_called(lf + 1, (size_t)(stop - lf) - 1);
-    while (module > r->bytes && lf - module < NAME_MOST && is_word(module[-1])) {
-        module--;
-        const bool first = module == r->bytes || !is_word(module[-1]);
-        if ((*module == 'c' || *module == 'i') && lf - module >= 2 && (first || called)) {
-            sft__scan_pay(r->s, LOOKUP_COST);
-            if (is_lookup(module, lf, stop)) {
-                return module;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* A text that an opcode pushes, of a name's letters; NULL: none. *next: behind it and its MEMOIZE. */
-static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
-                             const uint8_t **next) {
-    const bool four = p < end && (*p == 'X' || *p == 'T');
-    const size_t head = four ? 5 : 2;
-
-    if ((size_t)(end - p) <= head || (!four && *p != 0x8c && *p != 'U')) {
-        return NULL;
-    }
-    *len = four ? sft__load_le32(p + 1) : p[1];
-    if (*len == 0 || *len >= NAME_MOST || *len >= (size_t)(end - p) - head) {
-        return NULL;
-    }
-    for (size_t i = 0; i < *len; i++) {
-        if (!is_word(p[head + i])) {
-            return NULL;
-        }
-    }
-    *next = p + head + *len;
-    if (**next == 0x94) {
-        ++*next;
-    } else if (**next == 'q' && end - *next > 1) {
-        *next += 2;
-    }
-    return p + head;
-}
-
-/* Two texts and STACK_GLOBAL: the look-up of a name that is not harmless, in a pickle that has no mark. */
-static bool stack_lookup(runs *r, const uint8_t *p, const uint8_t *end) {
-    const uint8_t *next;
-    const char *why;
-    size_t m_len;
-    size_t n_len;
-
-    const uint8_t *m = pushed(p, end, &m_len, &next);
-    const uint8_t *n = m != NULL ? pushed(next, end, &n_len, &next) : NULL;
-    if (n == NULL || next >= end || *next != 0x93) {
-        return false;
-    }
-    sft__scan_pay(r->s, LOOKUP_COST);
-    const char *module = (const char *)m;
-    const char *name = (const char *)n;
-    return sft__global_verdict(sft__global_find(module, m_len, name, n_len), module, m_len, name,
-                               n_len, &why) != SFT_SCAN_HARMLESS;
-}
-
 static void push_mark(runs *r, uint64_t at) {
     sft__scan_part inner = *r->part;
 
@@ -275,21 +168,7 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
             push_mark(r, at + (uint64_t)(p - r->bytes));
         }
     }
-    static const uint8_t pushes[] = {0x8c, 'X', 'U', 'T'};
-    for (size_t i = 0; i < sizeof pushes; i++) {
-        p = r->bytes;
-        for (; !r->s->tired && (p = memchr(p, pushes[i], (size_t)(end - p))) != NULL; p++) {
-            if (stack_lookup(r, p, end)) {
-                push_mark(r, at + (uint64_t)(p - r->bytes));
-            }
-        }
-    }
-    for (p = r->bytes; !r->s->tired && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
-        const uint8_t *found = old_lookup(r, p, end);
-        if (found != NULL) {
-            push_mark(r, at + (uint64_t)(found - r->bytes));
-        }
-    }
+    sft__scan_lookups(r->s, r->part, at, r->bytes, len);
 }
 
 /* The same of gzip and bzip2, whose marks are long; zlib's is not, it counts where a tensor begins.
@@ -382,14 +261,14 @@ static void take_window(runs *r, size_t len, bool last, size_t *used) {
         take_run(r, p, stop, p > r->bytes ? is_binary(p[-1]) : true);
         p = stop;
     }
-    if (!last && len > SFT__CODED_RUN) { /* a run may begin in the last bytes */
-        *used = len - SFT__CODED_RUN;
+    if (!last && len > r->again) { /* a run, or a pickle, may begin in the last bytes */
+        *used = len - r->again;
     }
 }
 
 sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err) {
     const uint64_t most = part->size < s->runs_left ? part->size : s->runs_left;
-    runs r = {.s = s, .part = part};
+    runs r = {.s = s, .part = part, .again = marks ? MARK_HEAD : SFT__CODED_RUN};
     sft_status status = SFT_OK;
     bool text = false;
 

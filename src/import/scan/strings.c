@@ -434,14 +434,19 @@ void sft__scan_string(sft__import *job, const sft__scan_part *part, const void *
     }
 }
 
+bool sft__scan_spent(sft__scan *s, const sft__scan_part *part) {
+    if (s->job->walk_left == 0 && !s->tired) {
+        too_much(s, part);
+    }
+    return s->tired;
+}
+
 bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len) {
     uint64_t opcodes = 0;
     const bool met = sft__walk_skims(bytes, len, &opcodes);
 
     sft__scan_pay(s, opcodes / 2);
-    if (s->job->walk_left == 0) {
-        too_much(s, part);
-    }
+    (void)sft__scan_spent(s, part);
     return met;
 }
 

@@ -118,6 +118,8 @@ sft_status sft__scan_unpack(sft__scan *s, const sft__task *t, bool *is, sft_erro
 
 /* Work, out of the budget of the walk, in opcodes. strings.c */
 void sft__scan_pay(const sft__scan *s, uint64_t work);
+/* Is there none left, or are no more strings looked into? It is said. */
+bool sft__scan_spent(sft__scan *s, const sft__scan_part *part);
 /* strings.c: a text that may be base64 or hex is decoded; what comes out becomes a part if it is
  * anything. whole: it begins here, else only where its first letters tell. */
 void sft__scan_text(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
@@ -134,6 +136,9 @@ bool sft__scan_is_packed(const sft__scan *s, const uint8_t *bytes, size_t len);
 bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len);
 /* A pickle within a part of another format. */
 void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner);
+/* lookups.c: pickles without a mark, in bytes that lie at `at` in the part. */
+void sft__scan_lookups(sft__scan *s, const sft__scan_part *part, uint64_t at, const uint8_t *bytes,
+                       size_t len);
 /* runs.c: texts in base64 that stand anywhere in the bytes of a part; marks: pickles, too. */
 sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err);
 /* Words of a text that begin as base64 of something does. Runs of letters: only if asked. */
