@@ -149,14 +149,15 @@ typedef struct sft_resume_step {
     uint64_t step;
     uint32_t complete; /* everything is there, by headers */
     uint32_t reserved;
-    const char *why; /* not complete: a sentence; otherwise "" */
+    const char *why; /* not complete: a sentence; complete: what is odd about it (fewer tensors than
+                        the step before), or "" */
 } sft_resume_step;
 
 /* Looks for the newest step that is complete over all ranks: MindSpore's rank folders
  * (NAME-EPOCH_STEP files, and what meta.json says of each rank's last one) or such files alone,
  * Hugging Face's
  * checkpoint-N, MindFormers' iteration_N with its tracker, and other folders that end in a number
- * (PyTorch DCP). Older steps than the one found are not looked into. options: as above, without
+ * (PyTorch DCP). Of steps older than the one found one is opened, to compare. options: as above, without
  * step and flags.
  * SFT_E_FORMAT: nothing of the kind. */
 SFT_API SFT_MUST_CHECK sft_status sft_resume_find(sft_resume **out, const char *path,

@@ -21,6 +21,7 @@ struct sft_resume {
     bool ranks;       /* folders of ranks, each with files of all steps */
     bool flat;        /* a file for each step */
     uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
+    uint64_t tensors; /* of the step that was looked into last; UINT64_MAX: not known */
     bool mute;        /* there is a tracker, and it names none */
 };
 
@@ -289,14 +290,46 @@ static sft_status check_state(const sft_resume *r, const char *path, sft_error *
 }
 
 /* What a trainer writes whose state was elsewhere when it saved is nothing to go on from. */
-static sft_status check_tensors(const sft_catalog *catalog, sft_error *why) {
-    return sft_catalog_count(catalog) != 0
+static sft_status check_tensors(sft_resume *r, const sft_catalog *catalog, sft_error *why) {
+    r->tensors = sft_catalog_count(catalog);
+    return r->tensors != 0
                ? SFT_OK
                : sft__fail(why, SFT_E_NOT_FOUND, "its weights are files without a tensor");
 }
 
+/* optimizer.safetensors, scheduler.bin and their like are the trainer's state, no weights. */
+static bool is_of_trainer(const char *path) {
+    static const char *const words[] = {"optimizer", "optim",     "scheduler",  "lr_scheduler",
+                                        "scaler",    "rng_state", "rng_states", "random_states"};
+    const char *base = path;
+    for (const char *p = path; *p != '\0'; p++) {
+        base = *p == '/' || *p == '\\' ? p + 1 : base;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t n = strlen(words[i]);
+        const bool begins = strncmp(base, words[i], n) == 0;
+        if (begins && ((base[n] | 32) < 'a' || (base[n] | 32) > 'z')) { /* not "optimized" */
+            return true;
+        }
+    }
+    return false;
+}
+
+static sft_status check_weights(sft_resume *r, const sft_catalog *catalog, sft_error *why) {
+    const size_t count = sft_catalog_file_count(catalog);
+    size_t i = 0;
+    SFT_TRY(check_tensors(r, catalog, why));
+    while (i < count && is_of_trainer(sft_catalog_file_at(catalog, i)->path)) {
+        i++;
+    }
+    return i < count || count == 0
+               ? SFT_OK
+               : sft__fail(why, SFT_E_NOT_FOUND,
+                           "it has no weights but the state of an optimizer or scheduler");
+}
+
 /* A checkpoint of many ranks: all of it can be put together. */
-static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
+static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     sft_checkpoint_options options;
     sft_checkpoint *c;
     sft_catalog *whole;
@@ -307,7 +340,7 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
     sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
     if (status == SFT_OK) {
-        status = check_tensors(whole, why);
+        status = check_tensors(r, whole, why);
         sft_catalog_close(whole);
     }
     return status;
@@ -316,7 +349,7 @@ static sft_status try_checkpoint(const sft_resume *r, const sft_resume_step *ste
 /* PyTorch's own form, which it finishes with .metadata: every file that it names must be there and
  * as long, and the boxes of every tensor must fill it. *is: there is such a description. What the
  * reader does not know, and what nobody here reads, speaks for no gap. */
-static sft_status try_described(const sft_resume *r, const sft_resume_step *step, bool *is,
+static sft_status try_described(sft_resume *r, const sft_resume_step *step, bool *is,
                                 sft_error *why) {
     const char *metadata;
     sft_catalog *catalog;
@@ -327,6 +360,7 @@ static sft_status try_described(const sft_resume *r, const sft_resume_step *step
     }
     const sft_status status = r->c->other(r->c->other_ctx, metadata, &r->c->open, &catalog, why);
     if (status == SFT_OK) {
+        r->tensors = sft_catalog_count(catalog);
         sft_catalog_close(catalog);
     }
     *is = status != SFT_E_FORMAT; /* another program's .metadata */
@@ -334,7 +368,7 @@ static sft_status try_described(const sft_resume *r, const sft_resume_step *step
 }
 
 /* A folder of one model, which the trainer finishes with trainer_state.json; or PyTorch's own. */
-static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sft_error *why) {
+static sft_status try_plain(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     const char *state;
     sft_catalog *catalog;
     bool described;
@@ -353,7 +387,7 @@ static sft_status try_plain(const sft_resume *r, const sft_resume_step *step, sf
         }
     }
     SFT_TRY(status);
-    status = check_tensors(catalog, why);
+    status = check_weights(r, catalog, why);
     sft_catalog_close(catalog);
     SFT_TRY(status);
     return strncmp(step->name, "checkpoint-", 11) == 0 ? check_state(r, state, why) : SFT_OK;
@@ -367,6 +401,7 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
     uint32_t kind = SFT_CHECKPOINT_RANKS;
     sft_error why;
     char text[sizeof why.tensor + sizeof why.message + 16];
+    r->tensors = UINT64_MAX;
     if (step->why[0] != '\0') {
         return SFT_OK;
     }
@@ -412,6 +447,26 @@ static sft_status collect(sft_resume *r, sft_error *err) {
     return status;
 }
 
+/* Fewer tensors than the step before it had: perhaps a part of the job did not save. The older one
+ * is the next that is complete. */
+static sft_status compare_older(sft_resume *r, sft_error *err) {
+    const uint64_t have = r->tensors;
+    char text[300];
+    for (size_t i = r->shown; i < r->count && have != UINT64_MAX; i++) {
+        sft_resume_step older = r->steps[i];
+        SFT_TRY(look_into(r, &older, err));
+        if (older.complete && r->tensors != UINT64_MAX && r->tensors > have) {
+            (void)snprintf(text, sizeof text, "it has %llu tensors, %.200s before it has %llu",
+                           (unsigned long long)have, older.name, (unsigned long long)r->tensors);
+            return keep_text(r, text, strlen(text), &r->steps[r->chosen].why, err);
+        }
+        if (older.complete) {
+            break;
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status find(sft_resume *r, sft_error *err) {
     SFT_TRY(collect(r, err));
     r->chosen = SIZE_MAX;
@@ -419,7 +474,7 @@ static sft_status find(sft_resume *r, sft_error *err) {
         SFT_TRY(look_into(r, &r->steps[r->shown], err));
         if (r->steps[r->shown].complete) {
             r->chosen = r->shown++;
-            break;
+            return compare_older(r, err);
         }
     }
     return SFT_OK;

@@ -4,6 +4,7 @@
  * ranks. Read ranks.h first.
  */
 #include "ranks.h"
+#include "wing.h"
 #include <string.h>
 
 static void json_step(cli_json *j, const sft_resume_step *s) {
@@ -18,8 +19,8 @@ static void json_step(cli_json *j, const sft_resume_step *s) {
     cli_json_u64(j, s->step);
     cli_json_key(j, "complete");
     cli_json_bool(j, s->complete != 0);
-    if (!s->complete) {
-        cli_json_key(j, "why");
+    if (!s->complete || s->why[0] != '\0') {
+        cli_json_key(j, s->complete ? "warning" : "why");
         cli_json_string(j, s->why);
     }
     cli_json_close(j, '}');
@@ -62,16 +63,35 @@ static void print_text(cli *c, const char *operand, const sft_checkpoint_api *ap
     const sft_resume_step *s;
 
     for (size_t i = 0; (s = api->resume_at(r, i)) != NULL; i++) {
+        char name[300];
+        (void)sft_escape(name, sizeof name, s->name, strlen(s->name));
         if (!s->complete) {
-            char name[300];
-            (void)sft_escape(name, sizeof name, s->name, strlen(s->name));
             cli_warn(c, operand, "%s is skipped: %s", name, s->why);
+        } else if (s->why[0] != '\0') {
+            cli_warn(c, operand, "%s: %s", name, s->why);
         }
     }
     if (chosen != NULL) {
         cli_put_escaped(&c->out, chosen->name, strlen(chosen->name));
         cli_put(&c->out, "\n", 1);
     }
+}
+
+/* A step that only a library could look into which is not there: nobody knows which is the newest.
+ */
+static bool is_told(cli *c, const char *operand, const sft_checkpoint_api *api,
+                    const sft_resume *r) {
+    const sft_resume_step *s;
+    sft_error err;
+
+    for (size_t i = 0; (s = api->resume_at(r, i)) != NULL; i++) {
+        if (!s->complete && s->why[0] != '\0' && cli_wing_get(CLI_WING_IMPORT, &err) == NULL &&
+            strstr(s->why, err.message) != NULL) {
+            cli_fail_plainly(c, operand, &err);
+            return false;
+        }
+    }
+    return true;
 }
 
 static void run(cli *c) {
@@ -97,10 +117,8 @@ static void run(cli *c) {
     }
     if (api->resume_find(&r, operand, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
-    } else if (c->json) {
-        print_json(c, operand, api, r);
-    } else {
-        print_text(c, operand, api, r);
+    } else if (is_told(c, operand, api, r)) {
+        (c->json ? print_json : print_text)(c, operand, api, r);
     }
     if (r != NULL && api->resume_chosen(r) == NULL) {
         cli_answer(c, CLI_NO);
@@ -131,9 +149,9 @@ const cli_command cli_cmd_resume_point = {
         "trainer_state.json are not complete.\n\n"
         "Prints the name of the step; why newer ones were skipped goes to standard error. For "
         "rank folders it is what --step of other commands wants. The exit status is 1 if no step "
-        "is complete.\n\n"
-        "--json writes schema, folder, chosen (name, path, epoch, step, complete; or null) and "
-        "skipped, each with its why.",
+        "is complete. A step with fewer tensors than the one before it is named in a warning.\n\n"
+        "--json writes schema, folder, chosen (name, path, epoch, step, complete, perhaps a "
+        "warning; or null) and skipped, each with its why.",
     .examples = "safetensors resume-point output/checkpoint\n"
                 "safetensors resume-point --json runs/llama | jq -r .chosen.path",
     .options = options,

@@ -532,6 +532,36 @@ def resume(base):
             put(os.path.join(trainer, "checkpoint-%d" % step, "trainer_state.json"), {"global_step": step})
     r = run("resume-point", trainer)
     check("Trainer", r.stdout == "checkpoint-1000\n" and "checkpoint-1500" in r.stderr, r.stdout + r.stderr)
+    for text in ("[]", "null", "1", "{"):
+        with open(os.path.join(trainer, "checkpoint-1500", "trainer_state.json"), "w") as f:
+            f.write(text)
+        r = run("resume-point", trainer)
+        check("a trainer's state of " + text, r.stdout == "checkpoint-1000\n" and "trainer_state.json" in r.stderr, r.stdout + r.stderr)
+    put(os.path.join(trainer, "checkpoint-1500", "trainer_state.json"), {})
+    model = os.path.join(trainer, "checkpoint-1500", "model.safetensors")
+    for name, good in (("optimizer", False), ("optimizer_0", False), ("scheduler", False), ("adapter_model", True), ("optimized", True)):
+        there = os.path.join(trainer, "checkpoint-1500", name + ".safetensors")
+        os.rename(model, there)
+        r = run("resume-point", trainer)
+        check("a step of %s.safetensors alone" % name, r.stdout == "checkpoint-%d\n" % (1500 if good else 1000) and
+              good == ("state of an optimizer" not in r.stderr), r.stdout + r.stderr)
+        os.rename(there, model)
+    save(os.path.join(trainer, "checkpoint-1500", "optimizer.safetensors"), {"state.w": truth["w"]})
+    r = run("resume-point", trainer)
+    check("a model beside its optimizer", r.stdout == "checkpoint-1500\n" and r.stderr == "", r.stdout + r.stderr)
+    fewer = os.path.join(base, "fewer")
+    for step, keep in ((1, len(truth)), (2, len(truth)), (3, len(truth) - 1)):
+        save(os.path.join(fewer, "net-1_%d.safetensors" % step), dict(list(truth.items())[:keep]))
+        save(os.path.join(fewer, "steps", "step_%d" % step, "model.safetensors"), dict(list(truth.items())[:keep]))
+    for folder, names in ((fewer, ("-1_3", "-1_2")), (os.path.join(fewer, "steps"), ("step_3", "step_2"))):
+        r = run("resume-point", folder)
+        said = "%s: it has %d tensors, %s before it has %d" % (names[0], len(truth) - 1, names[1], len(truth))
+        check("fewer tensors than the step before", r.stdout == names[0] + "\n" and r.returncode == 0 and said in r.stderr, r.stdout + r.stderr)
+        chosen = json.loads(run("resume-point", "--json", folder).stdout)["chosen"]
+        check("and JSON says so", chosen["complete"] and "before it" in chosen["warning"], chosen)
+    os.unlink(os.path.join(fewer, "net-1_3.safetensors"))
+    r = run("resume-point", fewer)
+    check("as many tensors as before", r.stdout == "-1_2\n" and r.stderr == "", r.stdout + r.stderr)
     counted = os.path.join(base, "counted")
     for step, files in ((1, (1, 2, 3)), (2, (1, 3))):
         for i in files:

@@ -82,6 +82,27 @@ def main():
             tried += 1
             why = fault(tool, arguments, library, env)
             faults += [f"{' '.join(arguments)}: {why}"] if why else []
+        if len(opened) == 2:  # the library of ranks is there, that of other formats is not
+            more = os.path.join(scratch, "more")
+            shutil.copytree(alone, more)
+            for library in glob.glob(os.path.join(os.path.dirname(os.path.abspath(given.tool)), "libsafetensors-checkpoint.so*")):
+                shutil.copy(library, more)
+            for step in (1, 2):
+                safetensors(f"run/checkpoint-{step}/model.safetensors", a=[1, 2])
+                with open(f"run/checkpoint-{step}/trainer_state.json", "w") as f:
+                    f.write("{}")
+            os.rename("run/checkpoint-2/model.safetensors", "run/model")
+            shutil.copy("old.bin", "run/checkpoint-2/pytorch_model.bin")
+            for arguments in (["resume-point", "run"], ["resume-point", "--json", "run"]):
+                why = fault(os.path.join(more, "safetensors"), arguments, "libsafetensors-import", {**env, "LD_LIBRARY_PATH": more})
+                tried += 1
+                faults += [f"{' '.join(arguments)}, ranks alone: {why}"] if why else []
+            os.remove("run/checkpoint-2/pytorch_model.bin")
+            os.rename("run/model", "run/checkpoint-2/model.safetensors")
+            done = subprocess.run([os.path.join(more, "safetensors"), "resume-point", "run"], capture_output=True, text=True,
+                                  env={**env, "LD_LIBRARY_PATH": more})
+            if done.stdout != "checkpoint-2\n" or done.stderr:
+                faults.append(f"resume-point of safetensors alone: {done}")
         plain = subprocess.run([tool, "check", "one.safetensors"], capture_output=True, text=True, env=env)
         if plain.returncode != 0:
             faults.append(f"check of a plain file: {plain}")
