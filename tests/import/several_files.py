@@ -183,6 +183,29 @@ def storages(tmp):
     assert "2 files, of which each would have a tree" in r.stderr, r.stderr
 
 
+def parts_in_shards(tmp):
+    """Tensors that become several (quantised, sparse): the index has their names, the files the parts'."""
+    quantised = torch.quantize_per_tensor(X, 0.5, 0, torch.qint8)
+    shards = {"a": X, "m.q": torch.eye(3).to_sparse()}, {"b": quantised, "m.c": X}
+    folder = sharded(os.path.join(tmp, "parts"), shards)
+    wanted = {"a": X, "m.c": X, "m.q.values": torch.ones(3), "m.q.size": torch.tensor([3, 3]), "m.q.indices": torch.tensor([[0, 1, 2]] * 2),
+              "b": quantised.int_repr(), "b.scale": torch.tensor(0.5, dtype=torch.float64), "b.zero_point": torch.tensor(0)}
+    for name, options in ("parts.d", []), ("parts.v", ["--verify"]), ("parts.s", ["--max-shard-size", 60]):
+        out = os.path.join(tmp, name)
+        run("convert", folder, "-o", out, *options)
+        got = {n: t for f in os.listdir(out) if f.endswith(".safetensors") for n, t in load_file(os.path.join(out, f)).items()}
+        assert got.keys() == wanted.keys() and all(torch.equal(got[n], t) for n, t in wanted.items()), (got, wanted)
+        CHECKS["tensors"] += len(got)
+    run("join", folder, "-o", os.path.join(tmp, "parts.safetensors"))
+    same(os.path.join(tmp, "parts.safetensors"), wanted)
+    # What is in no file, in the other one, or no part of what the index names, is still an error
+    names = {"a": 0, "m.q": 0, "b": 1, "m.c": 1}
+    for i, where in enumerate(({**names, "m.z": 1}, {**names, "m.q": 1}, {n: f for n, f in names.items() if n != "m.q"}, {**names, "m": 0})):
+        r = run("ls", sharded(os.path.join(tmp, f"parts{i}"), shards, where), want=1)
+        assert "the index says" in r.stderr, r.stderr
+        CHECKS["wrong indexes"] += 1
+
+
 def made_one(tmp, i, source):
     out = os.path.join(tmp, f"storage{i}.safetensors")
     run("convert", source, "-o", out, "--dedup", "alias")
@@ -343,6 +366,14 @@ def long_names(tmp):
         r = run("convert", source, "-o", out, "-f", *(["--verify"] if good else []), want=0 if good else 1)
         assert good or "names have 1 to 1024 characters: rename it" in r.stderr, r.stderr
         CHECKS["long names"] += 1
+    st, npz = os.path.join(tmp, "long.safetensors"), os.path.join(tmp, "long.npz")
+    for n in 4000, 5000, 59000:  # above what is read of a file to know its format
+        save_file({"x" * n: X}, st)
+        run("convert", st, "-o", npz, "-f", "--verify")
+        run("convert", npz, "-o", st, "-f")
+        same(st, {"x" * n: X})
+        assert list(numpy.load(npz)) == ["x" * n]
+        CHECKS["long names"] += 1
 
 
 def main():
@@ -355,6 +386,7 @@ def main():
         twice(tmp)
         jobs(tmp)
         storages(tmp)
+        parts_in_shards(tmp)
         other_formats(tmp)
         gguf_strings(tmp)
         blocks(tmp)

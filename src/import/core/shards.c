@@ -11,6 +11,8 @@
 /* The largest models have a few hundred thousand tensors. */
 enum { INDEX_MAX = 64 << 20, NAMES_MOST = 64 << 20, TENSORS_MOST = 1 << 20 };
 
+enum { PART_DOTS = 4 }; /* a part's name has fewer behind its tensor's */
+
 /* One component, of this folder. */
 static bool is_plain_name(const char *file, size_t len) {
     return len != 0 && file[0] != '.' && strlen(file) == len && strpbrk(file, "/\\:") == NULL &&
@@ -56,7 +58,7 @@ static bool put_entry(sft__shard_index *x, char *name, size_t len, const sft__js
     raw[file_len] = '\0';
     if (!is_plain_name(raw, file_len)) {
         (void)sft__fail_tensor(err, SFT_E_PATH, SFT_NO_OFFSET, name, len,
-                               "the index names a file outside its folder");
+                               "the index names a file outside its directory, or by a path, not its name");
         return false;
     }
     name_path(name, len, raw, file_len);
@@ -247,16 +249,47 @@ void sft__shard_index_reset(sft__shard_index *index) {
     memset(index, 0, sizeof *index);
 }
 
-sft_status sft__shard_index_holds(const sft__shard_index *index, size_t first,
-                                  const sft_catalog *catalog, sft_error *err) {
+/* The entry of the file that the tensor is a part of (q of q.scale, which the index does not name; as
+ * quantised and sparse tensors have them), or SFT__STRMAP_NONE. */
+static size_t find_whole(const sft__shard_index *index, const char *file, const sft_tensor *tensor) {
+    size_t n = tensor->name_len;
+
+    for (int dots = 0; dots < PART_DOTS; dots++) {
+        while (n > 0 && tensor->name[n - 1] != '.') {
+            n--;
+        }
+        if (n < 2) {
+            break;
+        }
+        const size_t at = sft__strmap_find(&index->names, tensor->name, --n);
+        if (at != SFT__STRMAP_NONE && strcmp(index->entries[at].file, file) == 0) {
+            return at;
+        }
+    }
+    return SFT__STRMAP_NONE;
+}
+
+static bool is_named(const sft__shard_index *index, const sft_tensor *t) {
+    return sft__strmap_find(&index->names, t->name, t->name_len) != SFT__STRMAP_NONE;
+}
+
+sft_status sft__shard_index_holds(sft__shard_index *index, size_t first, const sft_catalog *catalog,
+                                  sft_error *err) {
     const char *file = index->entries[first].file;
 
+    for (size_t i = 0; i < sft_catalog_count(catalog) && !index->groups; i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        const size_t at = is_named(index, t) ? SFT__STRMAP_NONE : find_whole(index, file, t);
+        if (at != SFT__STRMAP_NONE) {
+            index->entries[at].met = true;
+        }
+    }
     for (size_t i = first; i < index->count && !index->groups; i++) {
         const sft__shard_entry *e = &index->entries[i];
         if (strcmp(e->file, file) != 0) {
             break;
         }
-        if (sft_catalog_find(catalog, e->name, e->len) == NULL) {
+        if (!e->met && sft_catalog_find(catalog, e->name, e->len) == NULL) {
             return sft__fail_tensor(err, SFT_E_SHARD_DISAGREES, SFT_NO_OFFSET, e->name, e->len,
                                     "the index says that it is in %.200s", file);
         }
@@ -313,7 +346,8 @@ sft_status sft__shard_index_places(sft__shard_index *index, const char *file,
     }
     const size_t at = sft__strmap_find(&index->names, tensor->name, tensor->name_len);
 
-    if (at != SFT__STRMAP_NONE && strcmp(index->entries[at].file, file) == 0) {
+    if ((at != SFT__STRMAP_NONE && strcmp(index->entries[at].file, file) == 0) ||
+        (at == SFT__STRMAP_NONE && find_whole(index, file, tensor) != SFT__STRMAP_NONE)) {
         return SFT_OK;
     }
     return sft__fail_tensor(err, SFT_E_SHARD_DISAGREES, SFT_NO_OFFSET, tensor->name,

@@ -13,7 +13,7 @@ typedef struct sft__shard_entry {
     const char *name; /* name, len first for the table; of a group: "/GROUP\nFILE" */
     size_t len;
     const char *file; /* one component: of the index's own folder */
-    bool met;         /* a group: it has a tensor */
+    bool met;         /* a group: it has a tensor; else: its file has parts of it, which no entry names */
 } sft__shard_entry;
 
 /* Zeroed before use. Entries are sorted by file. */
@@ -33,9 +33,10 @@ sft_status sft__shard_index_read(sft__shard_index *index, const sft_source *sour
                                  const sft_allocator *allocator, sft_error *err);
 void sft__shard_index_reset(sft__shard_index *index);
 /* SFT_E_SHARD_DISAGREES: a name that the index has in the file of entries[first] is not in its
- * catalog; the tensor, which is in `file`, is elsewhere by the index. */
-sft_status sft__shard_index_holds(const sft__shard_index *index, size_t first,
-                                  const sft_catalog *catalog, sft_error *err);
+ * catalog, nor are parts of it (q.scale) that the index does not name; the tensor, which is in `file`, is
+ * elsewhere by the index. */
+sft_status sft__shard_index_holds(sft__shard_index *index, size_t first, const sft_catalog *catalog,
+                                  sft_error *err);
 sft_status sft__shard_index_places(sft__shard_index *index, const char *file,
                                    const sft_tensor *tensor, sft_error *err);
 

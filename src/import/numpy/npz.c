@@ -20,6 +20,16 @@ static bool is_text(const char *name, size_t len) {
 
 /* The first member is an array; or texts, which are stored, and then an array. A Keras archive
  * begins with texts of its own. */
+/* Of a name that ends behind the first bytes: how does it end? */
+static bool is_long_array(const sft__probe *p, size_t at, size_t len) {
+    const uint64_t end = (uint64_t)at + 30 + len;
+    char last[4];
+
+    return end > p->head_len && end <= p->size && len > 4 &&
+           sft_source_read(p->source, end - 4, last, 4, NULL) == SFT_OK &&
+           memcmp(last, ".npy", 4) == 0;
+}
+
 static bool probe(const sft__probe *p) {
     size_t at = 0;
 
@@ -33,7 +43,7 @@ static bool probe(const sft__probe *p) {
             at + 30 + (uint64_t)len + sft__load_le16(h + 28) + sft__load_le32(h + 18);
         const char *name = (const char *)h + 30;
         if (memcmp(h, "PK\003\004", 4) != 0 || at + 30 + len > p->head_len) {
-            return false;
+            return memcmp(h, "PK\003\004", 4) == 0 && is_long_array(p, at, len);
         }
         if (ends_with(name, len, ".npy")) {
             return true;
