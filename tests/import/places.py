@@ -271,13 +271,31 @@ def arrays(tmp):
     assert "ends early" in run("convert", source, "-o", out, "-f", want=1).stderr
 
 
+def tree_types(tmp):
+    """What a tree holds otherwise than the file did: parameters by a note, types that safetensors has not by null."""
+    source, out = os.path.join(tmp, "types.pt"), os.path.join(tmp, "types.safetensors")
+    cases = ({"p": torch.nn.Parameter(X)}, 1), ({"r": X.clone().requires_grad_(), "p": [torch.nn.Parameter(X + 1)], "x": X}, 2), ({"x": X}, 0)
+    for value, count in cases:
+        torch.save(value, source)
+        notes = convert(source, out, "--tree")["notes"]
+        assert [n["count"] for n in notes if "need a gradient" in n["message"]] == [count][:count], notes
+        CHECKS["parameters in trees"] += 1
+    torch.save({"c": X.to(torch.complex128), "h": {"a": X}}, source)
+    for options, want in ([], 1), (["--tree"], 1), (["--tree", "--allow-opaque"], 0):
+        told = run("convert", source, "-o", out, "-f", *options, want=want).stderr
+        assert "C128" in told and ("left out: c: tree: a tensor of type C128" in told) == (want == 0), told
+    with safe_open(out, "pt") as f:
+        assert list(f.keys()) == ["h.a"] and json.loads(f.metadata()["sft.tree"])["tree"] == {"c": None, "h": {"a": {"$": "tensor", "v": "h.a"}}}
+    assert "give one or ask for the other" in convert(source, out, "--tree", "--allow-opaque", "-m", "sft.tree=x", want=2)
+
+
 def main():
     global TOOL
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     TOOL = parser.parse_args().tool
     with tempfile.TemporaryDirectory() as tmp:
-        for check in keys, parts, met, storages, shared, arrays:
+        for check in keys, parts, met, storages, shared, arrays, tree_types:
             check(tmp)
     print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
 

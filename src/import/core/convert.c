@@ -354,7 +354,12 @@ static bool has_tree(const sft_catalog *catalog) {
  * file. */
 static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
     for (size_t k = 0; k < c->catalog_count; k++) {
-        if (!has_tree(c->catalogs[k]) || sft__convert_given(c, "sft.tree", 8)) {
+        const bool given = sft__convert_given(c, "sft.tree", 8);
+        if (has_tree(c->catalogs[k]) && given && (c->read.flags & SFT_IMPORT_KEEP_TREE) != 0) {
+            return sft__fail(err, SFT_E_ARG, "metadata sft.tree is what keeping the tree makes: give "
+                                             "one or ask for the other");
+        }
+        if (!has_tree(c->catalogs[k]) || given) {
             continue;
         }
         const size_t of = sft_catalog_file_count(c->catalogs[k]);

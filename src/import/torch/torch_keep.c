@@ -318,6 +318,25 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
     }
 }
 
+/* A parameter, or a tensor that remembers that it needs a gradient, is a plain tensor in the form. */
+static void tell_gradient(keeping *k, uint32_t id) {
+    const sft__pk_node *n = node(k, id);
+    const bool v2 = n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_TENSOR_V2;
+    const sft__pk_node *needs = v2 ? node(k, sft__pk_item(k->p, n->b, 4)) : NULL;
+
+    if ((n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_PARAMETER) ||
+        (needs != NULL && needs->type == SFT__PK_BOOL && needs->u.integer != 0)) {
+        sft__import_find(k->w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "tree-gradient",
+                         SFT_NO_OFFSET,
+                         "parameters, and tensors that need a gradient, become plain tensors");
+    }
+}
+
+/* Types that safetensors has not. */
+static bool is_unknown(const leaf *l) {
+    return sft_dtype_get(l->view.dtype->id) == NULL;
+}
+
 /* {"$":"tensor","v":NAME}, the name when all are known. */
 static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
     walk *w = k->w;
@@ -345,6 +364,14 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
     if (w->leaf_count != first + 1) {
         return left_out(k, len, err, "a tensor of several parts (quantised, sparse)");
     }
+    if (is_unknown(&w->leaves[first])) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "a tensor of type %s, which safetensors has not,",
+                       w->leaves[first].view.dtype->name);
+        w->leaf_count = first;
+        return left_out(k, len, err, what);
+    }
+    tell_gradient(k, id);
     if (!sft__grow(w->t->job->allocator, &w->mentions, &w->mention_room, w->mention_count + 1,
                    sizeof *w->mentions)) {
         return sft__fail_nomem(err, w->mention_count * sizeof *w->mentions);

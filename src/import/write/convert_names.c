@@ -103,7 +103,8 @@ static sft_status ask(sft__conversion *c, const sft_catalog *catalog, const sft_
     }
     if (item->dtype == NULL || (!c->any_type && sft_dtype_get(item->dtype->id) == NULL)) {
         return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, name, len,
-                                "safetensors has no type %s: cast it or leave it out",
+                                "safetensors has no type %s, and nothing casts it: leave it out, or "
+                                "write it with another type, as complex64 for example",
                                 t->dtype->name);
     }
     return SFT_OK;
