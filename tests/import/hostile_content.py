@@ -141,6 +141,8 @@ def json_cases():
     case("deep.json", b"[" * 200 + b"]" * 200, U, "json")
     case("deeper.json", b"[" * 4000000, U, "json")
     case("config.json", js({"model_type": "llama", "hidden_size": 64}), H)
+    case("nested.json", js({"_type": "torch.nested._internal.nested_tensor.NestedTensor"}), H)
+    case("nested_os.json", js({"_type": "torch.nested._internal.os.system"}), D)
     case("auto_map.json", js({"model_type": "x", "auto_map": {"AutoModel": "modeling_x.X"}}), U, "remote-code")
     case("trust.json", js({"trust_remote_code": True}), U, "remote-code")
     case("trust-not.json", js({"trust_remote_code": False}), H)

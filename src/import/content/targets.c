@@ -222,7 +222,11 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
  * is said of the function itself counts. */
 static uint32_t verdict_of(const char *p, size_t len, size_t last) {
     const uint32_t worst = sft__content_dotted(p, len);
+    const sft__global *row = sft__global_find(p, last - 1, p + last, len - last);
 
+    if (row != NULL && row->known == SFT__G_TENSOR_CLASS) { /* {"_type": ...}, as torchao has it */
+        return SFT_SCAN_HARMLESS;
+    }
     if (sft__text_starts(p, len, "torch.") && passes_python(p, len)) {
         return SFT_SCAN_DANGEROUS;
     }
