@@ -122,7 +122,7 @@ const char *cli_batch_to_file(cli_batch *b) {
         cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
         return NULL;
     }
-    if (!follow(b)) {
+    if (cli_lost_ending(b->c, b->target, false) || !follow(b)) {
         return NULL;
     }
     base = base_of(b->target);
@@ -497,6 +497,21 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
     c->proved = status == SFT_OK;
 }
 
+/* Is one of the files to write one that an option names to be read? */
+static bool is_over_read(const cli_batch *b, const char *const *names, size_t count) {
+    bool over = false;
+
+    for (size_t i = 0; i < count && !over; i++) {
+        cli_text_buffer path = {NULL, 0, 0};
+        cli_text_put(&path, b->folder);
+        cli_text_put(&path, "/");
+        cli_text_put(&path, names[i]);
+        over = cli_over_read(b->c, path.data);
+        free(path.data);
+    }
+    return over;
+}
+
 /* What the job writes takes the place of an older model, or is refused. */
 static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     const char **names = cli_alloc(b->count + b->text_count + 1, sizeof *names);
@@ -504,16 +519,20 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     cli_older older;
     size_t n = 0;
 
-    if (fills_its_source(b)) {
-        cli_usage(b->c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
-        free(names);
-        return;
-    }
     for (size_t i = 0; i < b->count; i++) {
         names[n++] = b->files[i].name;
     }
     for (size_t i = 0; i < b->text_count; i++) {
         names[n++] = b->texts[i].name;
+    }
+    if (is_over_read(b, names, n)) {
+        free(names);
+        return;
+    }
+    if (fills_its_source(b)) {
+        cli_usage(b->c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
+        free(names);
+        return;
     }
     bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
     good = good && cli_older_begin(&older);

@@ -208,6 +208,8 @@ void cli_fail_plainly(cli *c, const char *file, const sft_error *err);
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_usage(cli *c, const char *format, ...);
+/* Is it a file that an option names to be read? Reported: exit status 2. */
+bool cli_over_read(cli *c, const char *output);
 /* safetensors: FILE: warning: message. Not with -q. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))

@@ -654,8 +654,9 @@ static void run(cli *c) {
     const char *output = cli_text(c, "output");
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         cli_usage(c, "-o OUT says where to");
-    } else if (cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_FOLDER &&
-               cli_lost_ending(c, output, true)) {
+    } else if ((cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_FOLDER &&
+                cli_lost_ending(c, output, true)) ||
+               cli_over_read(c, output)) {
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);
     } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k) &&

@@ -424,7 +424,8 @@ static bool check_options(cli_copy *copy) {
     cli *c = copy->c;
     const bool stream = strcmp(copy->target, "-") == 0;
 
-    if (!parse_digests(copy) || cli_lost_ending(c, copy->target, false)) {
+    if (!parse_digests(copy) || cli_lost_ending(c, copy->target, false) ||
+        (!stream && cli_over_read(c, copy->target))) {
         return false;
     }
     if (stream && copy->digests != 0) {

@@ -155,6 +155,9 @@ static bool choose_output(job *j) {
 
 /* Writing over what is being read would lose a model for a tensor. */
 static bool is_other_file(job *j) {
+    if (cli_over_read(j->c, j->output)) {
+        return false;
+    }
     for (size_t i = 0; i < sft_catalog_file_count(j->catalog); i++) {
         if (strcmp(j->operand, "-") != 0 &&
             cli_sys_same_file(sft_catalog_file_at(j->catalog, i)->path, j->output)) {

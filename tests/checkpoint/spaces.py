@@ -602,6 +602,49 @@ def resume(base):
     check("no steps at all", run("resume-point", os.path.join(root, "strategy")).returncode == 1)
 
 
+# ---------------------------------------------------------------- what is read is not written over
+
+def over_read(base):
+    """A layout, rules for names, an order: exit status 2, and they stay; the source alone may be replaced by one file."""
+    d = os.path.join(base, "over")
+    plan = {"t*": "colwise"}
+    rules = {"format": "safetensors.names/1", "rules": [{"from": "t{i}", "to": "u{i}"}]}
+
+    def fresh():
+        shutil.rmtree(d, ignore_errors=True)
+        save(os.path.join(d, "m.safetensors"), {"t%d" % i: ("F32", [8, 8], struct.pack("<64f", *[i] * 64)) for i in range(3)})
+        for name, what in (("plan", plan), ("plan.json", plan), ("rules", rules), ("order", ["t2", "t1"]), ("data", {"k": "v"})):
+            put(os.path.join(d, name), what)
+        os.symlink("plan", os.path.join(d, "link"))
+        return {name: open(os.path.join(d, name), "rb").read() for name in os.listdir(d)}
+
+    def tool(*args):
+        return subprocess.run([TOOL, *args], capture_output=True, text=True, cwd=d)
+    for args, status in ((("slice", "m.safetensors", "-k", "0", "-r", "2", "--layout", "plan", "-o", "plan"), 2),
+                         (("slice", "m.safetensors", "-k", "0", "-r", "2", "--layout", "plan", "-o", "link"), 2),
+                         (("slice", "m.safetensors", "-k", "0", "-r", "2", "--layout", "plan.json", "-o", "plan.json"), 2),
+                         (("join", "m.safetensors", "-o", "plan.json"), 2), (("join", "m.safetensors", "-o", "x.index.json"), 2),
+                         (("join", "m.safetensors", "--names", "rules", "-o", "./rules"), 2),
+                         (("cp", "m.safetensors", "order", "--order", "order"), 2),
+                         (("convert", "m.safetensors", "--metadata-json", "data", "-o", "data"), 2),
+                         (("join", "m.safetensors", "-o", "m.safetensors"), 0), (("join", "m.safetensors", "-o", "plan"), 0),
+                         (("slice", "m.safetensors", "-k", "0", "-r", "2", "--layout", "plan", "-o", "data"), 0)):
+        before = fresh()
+        r = tool(*args, "-f")
+        after = {name: open(os.path.join(d, name), "rb").read() for name in os.listdir(d)}
+        check("written over what is read: " + " ".join(args), r.returncode == status and (status == 0 or after == before), r.stdout + r.stderr)
+    fresh()
+    layout = os.path.join(d, "out", "layout.json")
+    first = tool("reshard", "m.safetensors", "--target-layout", "plan", "-r", "2", "-o", "out")
+    with open(layout) as f:
+        before = f.read()
+    r = tool("reshard", "m.safetensors", "--target-layout", "out/layout.json", "-o", "out", "-f")
+    check("a layout in the directory that is written", first.returncode == 0 and r.returncode == 2 and open(layout).read() == before,
+          first.stderr + r.stderr)
+    r = tool("reshard", "m.safetensors", "--target-layout", "plan", "-r", "2", "-o", "out", "-f")
+    check("and one from elsewhere", r.returncode == 0, r.stderr)
+
+
 # ---------------------------------------------------------------- what others wrote
 
 
@@ -636,7 +679,7 @@ def main():
     p.add_argument("--tool", required=True)
     TOOL = os.path.abspath(p.parse_args().tool)
     for group in (many_ranks, missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, skipped_shards,
-                  topology, mindformers, resume, fixtures):
+                  topology, mindformers, resume, over_read, fixtures):
         base = tempfile.mkdtemp(prefix="sft-space-")
         group(base)
         shutil.rmtree(base)
