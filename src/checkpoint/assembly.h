@@ -84,8 +84,9 @@ typedef struct sft__join {
     const char *skipped; /* files that names count and are not there, a problem of the result; NULL: none */
     bool partial; /* what is not whole is left out, and a problem too */
 } sft__join;
-/* open/metadata.c: what all files that have a key agree on, without keys that speak of one file. */
-sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count,
+/* open/metadata.c: what all files that have a key agree on, without keys that speak of one file, and
+ * without sft.aliases where tensors are put together out of several (cut): a problem of the result. */
+sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count, bool cut,
                               sft_error *err);
 /* crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION. */
 bool sft__speaks_of_one_file(const char *key, size_t len);

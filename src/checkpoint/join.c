@@ -434,7 +434,8 @@ static sft_status run(sft__joining *j, const sft_open_options *options) {
         SFT_TRY(add_skipped(j, j->what->skipped));
     }
     return j->name_count == 0 ? SFT_OK
-                              : sft__join_metadata(j->assembly.builder, j->parts, j->count, j->err);
+                              : sft__join_metadata(j->assembly.builder, j->parts, j->count, j->cut,
+                                                   j->err);
 }
 
 sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__join *what,

@@ -206,6 +206,27 @@ def parts_in_shards(tmp):
         CHECKS["wrong indexes"] += 1
 
 
+def ranks(tmp):
+    """Ranks' names of parts of tensors are none of the joined model's: named. Names of whole tensors are, without a word."""
+    folder, layout, out = (os.path.join(tmp, n) for n in ("ranks", "layout.json", "joined.safetensors"))
+    cut = {"cuts": ["tp", None]}
+    cases = (cut, ["part"], True), (cut, [], False), ({"whole": True}, ["part"], False)
+    for how, parts, told in cases:
+        for i in range(2):
+            os.makedirs(os.path.join(folder, f"rank_{i}"), exist_ok=True)
+            t = X + (10 * i if how is cut else 0)
+            torch.save({"embed": t, "lm_head": t, **{n: t[:1] for n in parts}}, os.path.join(tmp, "rank.pt"))
+            run("convert", os.path.join(tmp, "rank.pt"), "-o", os.path.join(folder, f"rank_{i}", "model.safetensors"), "-f", "--dedup", "alias")
+        with open(layout, "w", encoding="utf-8") as f:
+            json.dump({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "embed", **how}]}, f)
+        r = run("join", folder, "--layout", layout, "-o", out, "-f", "--json")
+        left = [p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"].startswith("sft.")]
+        assert left == ["sft.aliases"] * told and "lm_head" not in r.stderr, (how, parts, r.stdout, r.stderr)
+        want = {"lm_head": "embed", **({"part": "embed"} if parts and not told else {})}
+        assert others(out) == want and torch.equal(value(tmp, out, "lm_head"), torch.cat([X, X + 10]) if how is cut else X), others(out)
+        CHECKS["ranks"] += 1
+
+
 def made_one(tmp, i, source):
     out = os.path.join(tmp, f"storage{i}.safetensors")
     run("convert", source, "-o", out, "--dedup", "alias")
@@ -387,6 +408,7 @@ def main():
         jobs(tmp)
         storages(tmp)
         parts_in_shards(tmp)
+        ranks(tmp)
         other_formats(tmp)
         gguf_strings(tmp)
         blocks(tmp)

@@ -49,6 +49,7 @@ typedef struct sft__joining {
     sft__join_group *groups;
     size_t group_count;
     size_t group_room;
+    bool cut; /* a tensor is larger than a part's */
 } sft__joining;
 
 /* The tensor at hand. */

@@ -78,6 +78,8 @@ sft_status sft__join_part(sft__joining *j, const sft__join_subject *s, size_t wh
     const uint64_t rank = j->parts[which].rank;
     const sft_tensor *const t = j->found[which];
     uint64_t shards = 0;
+    j->cut = j->cut || t->rank != s->dims ||
+             (t->rank != 0 && memcmp(t->shape, s->shape, t->rank * sizeof *t->shape) != 0);
     SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));

@@ -59,8 +59,35 @@ static bool agreed(const sft_rank_part *parts, size_t count, size_t part,
     return true;
 }
 
-sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count,
+static bool is_aliases(const sft_metadata_entry *e) {
+    return e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0;
+}
+
+/* Names of parts of a rank's tensors say nothing of the tensors of the whole. */
+static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts, size_t count, bool cut,
+                               sft_error *err) {
+    sft_metadata_entry e = {"sft.aliases", 11, NULL, 0};
+
+    for (size_t i = 0; i < count; i++) {
+        if (sft_catalog_file_count(parts[i].catalog) == 0) {
+            continue;
+        }
+        e.value = sft_catalog_metadata_find(parts[i].catalog, 0, e.key, e.key_len, &e.value_len);
+        if (e.value == NULL) {
+            continue;
+        }
+        return !cut && agreed(parts, count, i, &e)
+                   ? SFT_OK
+                   : sft_builder_add_problem(builder, SFT_PROBLEM_ALIAS, e.key, e.key_len,
+                                             "metadata sft.aliases is left out: it names parts of the "
+                                             "ranks' tensors", err);
+    }
+    return SFT_OK;
+}
+
+sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count, bool cut,
                               sft_error *err) {
+    SFT_TRY(tell_aliases(builder, parts, count, cut, err));
     for (size_t i = 0; i < count; i++) {
         const sft_catalog *const c = parts[i].catalog;
         const size_t entries =
@@ -68,7 +95,8 @@ sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, 
         for (size_t k = 0; k < entries; k++) {
             sft_metadata_entry e;
             SFT_TRY(sft_catalog_metadata_at(c, 0, k, &e.key, &e.key_len, &e.value, &e.value_len));
-            if (!sft__speaks_of_one_file(e.key, e.key_len) && agreed(parts, count, i, &e)) {
+            if (!sft__speaks_of_one_file(e.key, e.key_len) && !(cut && is_aliases(&e)) &&
+                agreed(parts, count, i, &e)) {
                 SFT_TRY(sft_builder_add_metadata(builder, 0, &e, err));
             }
         }
