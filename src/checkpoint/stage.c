@@ -219,7 +219,7 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
 }
 
 /* Everything in the staging folder, and the folder. */
-sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
+static sft_status drop_all(const sft__stage *s, sft_error *err) {
     clearing c;
     sft_status status = SFT_OK;
     memset(&c, 0, sizeof c);
@@ -241,6 +241,11 @@ sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
     sft__arena_free(&c.arena);
     sft__buf_reset(&c.path);
     return status;
+}
+
+sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
+    SFT_TRY(sft__stage_ours(s, false, err));
+    return drop_all(s, err);
 }
 
 static bool is_source(const sft_job *job, const sft__checkpoint_disk_fact *fact) {
@@ -287,6 +292,7 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
     }
     sft__buf_reset(&path);
     SFT_TRY(status);
+    SFT_TRY(sft__stage_ours(s, restart, err));
     if (!s->fresh) {
         SFT_TRY(sft__checkpoint_disk_make_folder(s->root, err));
     }
@@ -297,7 +303,7 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
                              "another process is at work in \"%.200s\", which a restart removes",
                              s->folder);
         }
-        SFT_TRY(sft__stage_drop(s, err));
+        SFT_TRY(drop_all(s, err));
     }
     return hold(s, err);
 }
@@ -531,6 +537,7 @@ static sft_status replace_folder(const sft__stage *s, sft_error *err) {
 sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf from;
     sft__buf to;
+    SFT_TRY(sft__stage_ours(s, false, err));
     sft__buf_init(&from, s->allocator);
     sft__buf_init(&to, s->allocator);
     sft_status status = sft__stage_board(s, &from, err);
@@ -553,5 +560,8 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     if (status == SFT_OK) {
         status = sft__stage_clean(s, s->folder, err);
     }
-    return status == SFT_OK ? sft__stage_drop(s, err) : status;
+    if (status == SFT_OK && sft__stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
+        status = drop_all(s, err);
+    }
+    return status;
 }

@@ -58,7 +58,10 @@ bool sft__stage_is_published(const sft__stage *stage);
 sft_status sft__stage_check(const sft__stage *stage, sft_error *err);
 /* All files are complete, flushed, and closed: gives them their names. Can be done again. */
 sft_status sft__stage_commit(const sft__stage *stage, sft_error *err);
-/* Removes the staging folder with all that is in it. */
+/* SFT_E_EXISTS: something lies in the staging folder that no job put there; any_plan: not even one of
+ * another plan. */
+sft_status sft__stage_ours(const sft__stage *stage, bool any_plan, sft_error *err);
+/* Removes the staging folder with all that is in it, if all is this plan's. */
 sft_status sft__stage_drop(const sft__stage *stage, sft_error *err);
 /* Removes the journals, those that say "commit" last: a run that is killed meanwhile is known to
  * have done everything. */

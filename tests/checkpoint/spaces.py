@@ -645,6 +645,48 @@ def over_read(base):
     check("and one from elsewhere", r.returncode == 0, r.stderr)
 
 
+# ---------------------------------------------------------------- somebody's files in a staging directory
+
+def staging(base):
+    """They go nowhere and nothing of them goes, whatever is begun, ended or restarted; without them the same command ends."""
+    d = os.path.join(base, "staging")
+    out = os.path.join(d, "out")
+
+    def tool(*args):
+        return subprocess.run([TOOL, *args], capture_output=True, text=True, cwd=d)
+    split = ("split", "m.safetensors", "-o", "out", "--max-shard-size", "300")
+    reshard = ("reshard", "m.safetensors", "--target-layout", "plan", "-r", "2", "-o", "out")
+    join = ("join", "m.safetensors", "-o", "out.safetensors")
+    for command, there, stage in ((split, False, ".out.sft-part"), (split, True, "out/.sft-part"), (reshard, False, ".out.sft-part"),
+                                  (join, False, ".out.safetensors.sft-part")):
+        for theirs in ("notes", "notes.json", "sub/f", "rank_0/notes", "x.safetensors"):
+            for begun in (False, True):
+                shutil.rmtree(d, ignore_errors=True)
+                save(os.path.join(d, "m.safetensors"), {"t%d" % i: ("F32", [8, 8], struct.pack("<64f", *[i] * 64)) for i in range(4)})
+                put(os.path.join(d, "plan"), {"t*": "colwise"})
+                if there:
+                    put(os.path.join(out, "other"), {})
+                if begun:
+                    tool(*command, "--task", "1/4")
+                if begun and not os.path.isdir(os.path.join(d, stage)):  # of one unit: done already
+                    continue
+                file = os.path.join(d, stage, theirs)
+                put(file, {"a": 1})
+                before = open(file, "rb").read()
+                for more in ((), ("-f",), ("--task", "2/4"), ("--restart",)):
+                    lost = more == ("--restart",) and (not begun or theirs.endswith(".json") or theirs.endswith("x.safetensors"))
+                    r = tool(*command, *more) if not lost else None
+                    good = r is None or (r.returncode == 3 and "is no file of this job" in r.stderr and theirs in r.stderr.replace("\\", "/") or
+                                         theirs == "sub/f" and "sub" in r.stderr or theirs == "rank_0/notes" and "rank_0" in r.stderr)
+                    check("%s in %s, %s %s" % (theirs, stage, command[0], more), good and os.path.exists(file) and
+                          open(file, "rb").read() == before and not os.path.exists(os.path.join(out, theirs)), r and r.stdout + r.stderr)
+                os.unlink(file)
+                if "/" in theirs and not os.listdir(os.path.dirname(file)):
+                    os.rmdir(os.path.dirname(file))
+                r = tool(*command) if not begun else tool(*command, "--task", "1/1")
+                check("and without it", r.returncode == 0, r.stdout + r.stderr)
+
+
 # ---------------------------------------------------------------- what others wrote
 
 
@@ -679,7 +721,7 @@ def main():
     p.add_argument("--tool", required=True)
     TOOL = os.path.abspath(p.parse_args().tool)
     for group in (many_ranks, missing_and_conflicting, replicas_stand_in, pipeline, checkpoint_files, complete, dcp, skipped_shards,
-                  topology, mindformers, resume, over_read, fixtures):
+                  topology, mindformers, resume, over_read, staging, fixtures):
         base = tempfile.mkdtemp(prefix="sft-space-")
         group(base)
         shutil.rmtree(base)
