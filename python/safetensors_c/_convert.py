@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from fnmatch import fnmatchcase
 from typing import TypedDict
 
@@ -103,12 +104,14 @@ def convert(
     made = made and not os.path.exists(target)
     if made:
         os.mkdir(target)
+    select, drop = (x if x is None or isinstance(x, str) or callable(x) else list(x) for x in (select, drop))
+    asked: set[str] | None = set() if any(x is not None for x in (select, drop, rename, dtype)) else None
     try:
-        return _core._convert(
+        report: ConvertReport = _core._convert(
             paths,
             target,
             to,
-            _chooser(select, drop, rename, dtype),
+            _chooser(select, drop, rename, dtype, asked),
             dict(metadata) if metadata is not None else None,
             shard,
             plan,
@@ -129,6 +132,23 @@ def convert(
         if made and not os.listdir(target):
             os.rmdir(target)
         raise
+    for message in _unmet(asked or (), select=select, drop=drop, rename=rename, dtype=dtype):
+        warnings.warn(message, stacklevel=2)
+    return report
+
+
+def _unmet(asked: Iterable[str], **choices: Any) -> list[str]:
+    """What select, drop, rename and dtype name, by texts, and no tensor was called."""
+    messages = []
+    for word, what in choices.items():
+        if isinstance(what, str) and word in ("select", "drop"):
+            wanted = [] if any(fnmatchcase(name, what) for name in asked) else [what]
+        elif isinstance(what, list) or hasattr(what, "items"):
+            wanted = [name for name in what if name not in asked]
+        else:
+            continue
+        messages += [f"{word}: {name!r} is no tensor of the input" for name in wanted]
+    return messages
 
 
 def _text(path: Any) -> str:
@@ -171,7 +191,9 @@ def _type_name(dtype: Any) -> str:
 _core_name = re.compile(r"(?i)(bool|[fuic]\d+|bf16)(_\w+)?")
 
 
-def _chooser(select: Any, drop: Any, rename: Any, dtype: Any) -> Callable[..., tuple[str, str | None] | None] | None:
+def _chooser(
+    select: Any, drop: Any, rename: Any, dtype: Any, asked: set[str] | None
+) -> Callable[..., tuple[str, str | None] | None] | None:
     if select is None and drop is None and rename is None and dtype is None:
         return None
     keep = _matcher(select) if select is not None else None
@@ -181,6 +203,8 @@ def _chooser(select: Any, drop: Any, rename: Any, dtype: Any) -> Callable[..., t
     floats = _type_name(dtype) if dtype is not None and by_name is None else None
 
     def choose(name: str, stored: str, shape: tuple[int, ...], is_float: bool) -> tuple[str, str | None] | None:
+        if asked is not None:
+            asked.add(name)
         if (keep is not None and not keep(name)) or (leave is not None and leave(name)):
             return None
         wanted = by_name.get(name) if by_name is not None else floats if is_float else None

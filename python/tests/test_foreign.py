@@ -13,6 +13,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -194,6 +195,22 @@ def test_convert(torch_file, tmp_path):
     assert report["files"] == len(list(tmp_path.glob("cut-*.safetensors"))) > 1
     with safe_open(tmp_path / "cut.safetensors.index.json", "pt") as f:
         assert same(f["big"], expected["big"])
+
+
+def test_convert_tells_what_it_does_not_find(torch_file, tmp_path):
+    out = tmp_path / "out.safetensors"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        convert(torch_file, out, select=(n for n in ("big", "Big")), rename={"big": "b", "bog": "c"}, dtype={"long": "I32", "nobody": "F16"})
+    assert [(w.filename, str(w.message)) for w in told] == [
+        (__file__, f"{word}: {name!r} is no tensor of the input") for word, name in (("select", "Big"), ("rename", "bog"), ("dtype", "nobody"))
+    ]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        convert(torch_file, out, replace=True, select="*", drop="x.*", dtype=torch.float16)
+        convert(torch_file, out, replace=True, select=["embed.weight", "head.weight"], rename={"head.weight": "h"}, drop=lambda n: False)
+    assert [str(w.message) for w in told] == ["drop: 'x.*' is no tensor of the input"]
+    assert list(safetensors_c.torch.load_file(out)) == ["embed.weight"]
 
 
 def test_convert_into_others(tmp_path):
