@@ -10,9 +10,21 @@
 #include "checkpoint/assembly.h"
 #include "checkpoint/names.h"
 #include "layout/jsontree.h"
+#include <stdio.h>
 
 #define CONFIG_BUDGET (UINT64_C(64) << 20)
 #define MOST_BOXES    (UINT64_C(1) << 20) /* of one tensor */
+
+enum { NAME_ROOM = 120 };
+
+/* Of the first stack of a rule, and of the first one that is of another number. */
+typedef struct height {
+    uint64_t first;
+    uint64_t other;
+    uint64_t others; /* stacks that are not as the first */
+    char name[NAME_ROOM];
+    char other_name[NAME_ROOM];
+} height;
 
 typedef struct applying {
     sft__assembly assembly;
@@ -23,6 +35,9 @@ typedef struct applying {
     sft__buf name;
     sft__arena arena; /* of the configuration */
     sft_names_result result;
+    struct height *heights;  /* of stacks, by rule; NULL: nobody is told */
+    char one_way[NAME_ROOM]; /* the first kept tensor that the way back would change */
+    uint64_t one_ways;
     sft_error *err;
 } applying;
 
@@ -248,6 +263,23 @@ static sft_status split(applying *a, const sft__name_rule *rule, const sft__name
 
 /* ---------------------------------------------------------------- stacking */
 
+/* A stack of this name (in a->name) and number of tensors. */
+static void note_height(applying *a, const sft__name_rule *rule, uint64_t number) {
+    height *const h = a->heights != NULL ? &a->heights[rule - a->names->rules] : NULL;
+    if (h == NULL || h->first == number) {
+        return;
+    }
+    if (h->first == 0) { /* no stack is of none */
+        h->first = number;
+        (void)sft_escape(h->name, sizeof h->name, a->name.data, strlen(a->name.data));
+        return;
+    }
+    if (h->others++ == 0) {
+        h->other = number;
+        (void)sft_escape(h->other_name, sizeof h->other_name, a->name.data, strlen(a->name.data));
+    }
+}
+
 static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name_bound *first,
                         const sft_tensor *t) {
     sft__name_bound bound = *first;
@@ -283,6 +315,7 @@ static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name
         shape[d + 1] = t->shape[d];
     }
     SFT_TRY(sft__name_expand(&rule->to, &a->values, &bound, &a->name, a->err));
+    note_height(a, rule, *number);
     return add_as(a, t, shape, t->rank + 1);
 }
 
@@ -349,6 +382,25 @@ static sft_status matches(const applying *a, const sft__name_rule *rule, const s
     return SFT_OK;
 }
 
+/* A kept tensor that the rules would change on the way back. */
+static void note_one_way(applying *a, const sft_tensor *t) {
+    applying back = *a;
+    sft__name_bound bound;
+    sft_error unused;
+    bool yes = false;
+    back.reverse = !a->reverse;
+    back.err = &unused;
+    for (size_t i = 0; a->heights != NULL && i < a->names->rule_count && !yes; i++) {
+        const sft__name_rule *const rule = &a->names->rules[i];
+        if (rule->kind == SFT__NAME_DROP || matches(&back, rule, t, &bound, &yes) != SFT_OK) {
+            yes = false; /* what is dropped has no way back */
+        }
+    }
+    if (yes && a->one_ways++ == 0) {
+        (void)sft_escape(a->one_way, sizeof a->one_way, t->name, t->name_len);
+    }
+}
+
 static sft_status take_tensor(applying *a, const sft_tensor *t) {
     sft__name_bound bound;
     bool yes;
@@ -366,7 +418,46 @@ static sft_status take_tensor(applying *a, const sft_tensor *t) {
         a->result.dropped++;
         return SFT_OK;
     }
+    note_one_way(a, t);
     return keep(a, t, NULL, NULL);
+}
+
+/* ---------------------------------------------------------------- what may be a mistake */
+
+static void tell(const applying *a, const sft_names_options *o) {
+    char text[2 * NAME_ROOM + 160];
+    for (size_t i = 0; i < a->names->rule_count; i++) {
+        const height *const h = &a->heights[i];
+        if (h->others != 0) {
+            const int n = snprintf(
+                text, sizeof text,
+                "stacks of one rule differ in number: \"%s\" has %llu tensors, \"%s\" %llu",
+                h->name, (unsigned long long)h->first, h->other_name, (unsigned long long)h->other);
+            if (h->others > 1 && n > 0 && (size_t)n < sizeof text) {
+                (void)snprintf(text + n, sizeof text - (size_t)n, "; so do %llu more",
+                               (unsigned long long)h->others - 1);
+            }
+            o->warn(o->warn_ctx, text);
+        }
+    }
+    if (a->one_ways != 0) {
+        (void)snprintf(text, sizeof text,
+                       "\"%s\"%s no rule matches and the way back would change: that way does not "
+                       "give the same names",
+                       a->one_way,
+                       a->one_ways > 1 ? " and others are tensors that" : " is a tensor that");
+        o->warn(o->warn_ctx, text);
+    }
+}
+
+static sft_status take_heights(applying *a) {
+    const size_t bytes = (a->names->rule_count + 1) * sizeof *a->heights;
+    a->heights = sft__arena_alloc(&a->arena, bytes, sizeof(uint64_t));
+    if (a->heights == NULL) {
+        return sft__fail_nomem(a->err, bytes);
+    }
+    memset(a->heights, 0, bytes);
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- the catalog */
@@ -435,8 +526,14 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
     if (status == SFT_OK && o.config != NULL) {
         status = take_config(&a, &o);
     }
+    if (status == SFT_OK && o.warn != NULL) {
+        status = take_heights(&a);
+    }
     if (status == SFT_OK) {
         status = take_all(&a);
+    }
+    if (status == SFT_OK && o.warn != NULL) {
+        tell(&a, &o);
     }
     if (status == SFT_OK) {
         status = sft_builder_finish(out, a.assembly.builder, err);

@@ -123,6 +123,16 @@ void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
     }
 }
 
+typedef struct warning {
+    cli *c;
+    const char *operand;
+} warning;
+
+static void warn(void *ctx, const char *message) {
+    const warning *w = ctx;
+    cli_warn(w->c, w->operand, "%s", message);
+}
+
 static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
                   const char *operand, sft_catalog **catalog) {
     sft_catalog *renamed;
@@ -136,6 +146,9 @@ static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
     }
     o.config = config;
     o.reverse = cli_flag(c, "reverse-names");
+    warning w = {c, operand};
+    o.warn = warn;
+    o.warn_ctx = &w;
     const sft_status status = api->names_apply(&renamed, *catalog, names, &o, NULL, &err);
     free(config);
     if (status != SFT_OK) {

@@ -324,6 +324,60 @@ static void test_stack(void **state) {
     drop(&m);
 }
 
+/* What may be a mistake is told, once for each rule; what is right is not. */
+static void take_warning(void *ctx, const char *message) {
+    char *text = ctx;
+    strncat(text, message, 600 - strlen(text));
+    strncat(text, "|", 600 - strlen(text));
+}
+
+static void warned(const char *text, const wanted *list, size_t count, uint32_t reverse,
+                   const char *first, const char *second) {
+    char told[1024] = "";
+    sft_names_options o;
+    sft_catalog *out;
+    model m = make(list, count);
+    sft_names *names = rules(text);
+    SFT_INIT(&o);
+    o.reverse = reverse;
+    o.warn = take_warning;
+    o.warn_ctx = told;
+    assert_int_equal(sft_names_apply(&out, m.catalog, names, &o, NULL, NULL), SFT_OK);
+    if (first == NULL) {
+        assert_string_equal(told, "");
+    } else {
+        assert_non_null(strstr(told, first));
+        assert_true(second == NULL || strstr(told, second) != NULL);
+        assert_ptr_equal(strchr(told, '|'), strrchr(told, '|'));
+    }
+    sft_catalog_close(out);
+    sft_names_free(names);
+    drop(&m);
+}
+
+static void test_warnings(void **state) {
+    static const char stacks[] =
+        RULES("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
+    static const char shift[] = RULES("{\"from\":\"h.{i+4}.{p*}\",\"to\":\"h.{i}.{p*}\"}");
+    static const char swap[] = RULES("{\"from\":\"{p*}.{q*}\",\"to\":\"{q*}.{p*}\"}");
+    static const char gone[] = RULES("{\"drop\":\"{p*}.inv\"},{\"from\":\"a.{i}\",\"to\":\"b.{i}\"}");
+    static const wanted uneven[] = {{"l.0.e.0.w", 2, 3}, {"l.0.e.1.w", 2, 3}, {"l.1.e.0.w", 2, 3},
+                                    {"l.2.e.0.w", 2, 3}, {"l.3.e.0.w", 2, 3}, {"l.3.e.1.w", 2, 3}};
+    static const wanted even[] = {{"l.0.e.0.w", 2, 3}, {"l.0.e.1.w", 2, 3}, {"l.1.e.0.w", 1, 3},
+                                  {"l.1.e.1.w", 1, 3}, {"x", 1, 0}};
+    static const wanted low[] = {{"h.0.w", 1, 0}, {"h.1.w", 1, 0}};
+    static const wanted high[] = {{"h.4.w", 1, 0}, {"h.5.w", 1, 0}, {"x", 1, 0}};
+    static const wanted plain[] = {{"c", 1, 0}, {"r.inv", 1, 0}, {"a.1", 1, 0}};
+    (void)state;
+    warned(stacks, uneven, 6, 0, "\"l.0.experts\" has 2 tensors, \"l.1.experts\" 1", "so do 1 more");
+    warned(stacks, even, 5, 0, NULL, NULL);
+    warned(shift, low, 2, 0, "\"h.0.w\" and others", "way back");
+    warned(shift, high, 3, 0, NULL, NULL);
+    warned(swap, plain, 1, 0, NULL, NULL);
+    warned(gone, plain, 3, 0, NULL, NULL);
+    warned(gone, plain, 3, 1, "\"a.1\" is a tensor", NULL);
+}
+
 /* Layers of a pipeline stage get the numbers that they have in the whole, and back; a stage's
  * prefix goes. */
 static void test_offsets(void **state) {
@@ -474,6 +528,7 @@ int main(void) {
         cmocka_unit_test(test_shipped_fused),
         cmocka_unit_test(test_every_shipped_text_parses),
         cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_numbers_from_a_configuration),
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_refused_texts),
