@@ -16,6 +16,16 @@ NAMES = {"float32": "F32", "float16": "F16", "float64": "F64", "bfloat16": "BF16
          "float8_e5m2": "F8_E5M2"}
 
 
+def without_places(path: pathlib.Path) -> None:
+    """The program without the stack of calls that made each operator: it holds paths of this machine."""
+    from paddle.base.framework import Program
+    program = Program.parse_from_string(path.read_bytes())
+    for block in program.blocks:
+        for op in block.ops:
+            op._remove_attr("op_callstack")
+    path.write_bytes(program.desc.serialize_to_string())
+
+
 def graph(folder: pathlib.Path, name: str) -> dict[str, list]:
     """In a process of its own: the form of the program is chosen when paddle is imported."""
     import numpy as np
@@ -40,6 +50,9 @@ def graph(folder: pathlib.Path, name: str) -> dict[str, list]:
     for value in net.state_dict().values():
         a = np.ascontiguousarray(value.numpy())
         rows[value.name] = ["F32", list(a.shape), hashlib.sha256(a.tobytes()).hexdigest()]
+    if (folder / (name + ".pdmodel")).exists():
+        paddle.enable_static()
+        without_places(folder / (name + ".pdmodel"))
     return rows
 
 
