@@ -12,17 +12,23 @@ import sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 
+def placeless(function):
+    """The function as if its file had no directory: what is saved of it holds no path of this machine."""
+    function.__code__ = function.__code__.replace(co_filename=os.path.basename(__file__))
+    return function
+
+
 def tensorflow(out):
     import keras
     import tensorflow as tf
     import tf_keras
 
-    acting = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda t: t * 2)])
+    acting = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(placeless(lambda t: t * 2))])
     plain = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu"), keras.layers.Dropout(0.5)])
     for name, model in (("lambda", acting), ("plain", plain)):
         model.save(out / f"{name}.keras")
         model.save(out / f"{name}.h5")
-    old = tf_keras.Sequential([tf_keras.layers.Lambda(lambda t: t, input_shape=(2,))])
+    old = tf_keras.Sequential([tf_keras.layers.Lambda(placeless(lambda t: t), input_shape=(2,))])
     old.save(out / "lambda-old.h5")
 
     class Writes(tf.Module):
@@ -48,11 +54,13 @@ def torchscript(out):
     import torch
 
     @torch.jit.script
+    @placeless
     def writes(x: torch.Tensor):
         torch.save(x, "/nowhere/at/all")
         return x
 
     @torch.jit.script
+    @placeless
     def computes(x: torch.Tensor):
         parts = [x]
         for i in range(3):
@@ -64,6 +72,7 @@ def torchscript(out):
 
 
 if __name__ == "__main__":
-    where = pathlib.Path([a for a in sys.argv[1:] if not a.startswith("--")][0])
+    where = pathlib.Path([a for a in sys.argv[1:] if not a.startswith("--")][0]).resolve()
     where.mkdir(parents=True, exist_ok=True)
+    os.chdir(pathlib.Path(__file__).resolve().parent)  # torch reads the source of what it compiles
     (torchscript if "--torch" in sys.argv else tensorflow)(where)
