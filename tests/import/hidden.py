@@ -5,26 +5,20 @@
 Each is in the output, or named (with --allow-opaque), or the file is refused with a word about it: in every mode the tensors
 in are the tensors out and the tensors named. Needs torch, numpy and safetensors (tests/requirements.txt).
 """
-import argparse
 import collections
 import functools
 import json
 import os
 import pickle
-import subprocess
-import tempfile
 
 import numpy
 import torch
 from safetensors.torch import load_file
 
-CHECKS = collections.Counter()
-TOOL = None
+import runs
+from runs import CHECKS, program
 
-
-def run(*args):
-    CHECKS["runs"] += 1
-    return subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
+run = functools.partial(runs.run, want=None)  # each check looks at the status itself
 
 
 def tensor(start):
@@ -152,18 +146,10 @@ def files(tmp):
         CHECKS["legacy streams"] += 1
 
 
-def main():
-    global TOOL
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    TOOL = os.path.abspath(parser.parse_args().tool)
-    with tempfile.TemporaryDirectory() as tmp:
-        for case in cases():
-            one(tmp, *case)
-        trees(tmp)
-        files(tmp)
-    print("hidden: " + ", ".join(f"{n} {k}" for k, n in CHECKS.items()))
+def every_case(tmp):
+    for case in cases():
+        one(tmp, *case)
 
 
 if __name__ == "__main__":
-    main()
+    program(every_case, trees, files)

@@ -5,30 +5,18 @@
 Directories of weights with other weights in them, conversions with --select, --drop, --rename and --cast over
 several files, metadata that several inputs have, names of outputs. Needs torch and safetensors.
 """
-import argparse
-import collections
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-CHECKS = collections.Counter()
-TOOL = None
+from runs import CHECKS, program, run
+
 X = torch.arange(3.0)
 SHARDS = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
-
-
-def run(*args, want=0):
-    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
-    CHECKS["runs"] += 1
-    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
-    return r
 
 
 def save_shards(folder, shards):
@@ -219,7 +207,7 @@ def chosen(tmp):
              ["-r", "t=b"], ["-c", "a=f16"]]
     for options in cases:
         one = os.path.join(tmp, "one.safetensors")
-        r = subprocess.run([TOOL, "convert", whole, "-o", one, "-f", *options], capture_output=True, text=True)
+        r = run("convert", whole, "-o", one, "-f", *options, want=None)
         out = os.path.join(tmp, "chosen")
         run("convert", folder, "-o", out, "--verify", *options, want=r.returncode)
         if r.returncode != 0:
@@ -235,7 +223,6 @@ def chosen(tmp):
             os.remove(os.path.join(out, name))
         os.rmdir(out)
         CHECKS["choices over shards"] += 1
-
 
 
 def trees(tmp):
@@ -444,7 +431,7 @@ def compared(tmp):
             equal = a == b or {a, b} in same
             for x_file in of_a:
                 for y_file in of_b[:: 1 if equal else 2]:
-                    r = subprocess.run([TOOL, "diff", "--json", x_file, y_file], capture_output=True, text=True)
+                    r = run("diff", "--json", x_file, y_file, want=None)
                     changes = [t["name"] for t in json.loads(r.stdout)["tensors"]]
                     if "none" in (a, b) and a != b:  # another name that one has alone is told, a tensor is a difference
                         assert changes == ["t"] and r.returncode == 1 or '"t" first' in r.stderr and r.returncode == 0, (x_file, y_file, r)
@@ -575,16 +562,6 @@ def no_names(tmp):
             CHECKS["texts"] += 1
 
 
-def main():
-    global TOOL
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    TOOL = parser.parse_args().tool
-    for check in behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names, empty_keys, texts, no_names, compared, casts, tasks, outputs:
-        with tempfile.TemporaryDirectory() as tmp:
-            check(tmp)
-    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    program(behind, other_kinds, two_models, documents, chosen, trees, collected, no_parts, own_format, digests, other_names,
+            empty_keys, texts, no_names, compared, casts, tasks, outputs)

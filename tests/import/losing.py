@@ -5,16 +5,11 @@
 Checkpoints of the shapes that trainers write, saved by the installed torch: what a conversion holds, what it
 names on standard error and in JSON, and what --key gets. Needs torch and safetensors (tests/requirements.txt).
 """
-import argparse
-import collections
 import fnmatch
 import http.server
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 import zlib
 
@@ -24,15 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-CHECKS = collections.Counter()
-TOOL = None
-
-
-def run(*args, want=0):
-    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
-    CHECKS["runs"] += 1
-    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
-    return r
+from runs import CHECKS, program, run
 
 
 def tensors_in(value, at=""):
@@ -642,27 +629,10 @@ def beside(tmp):
     server.server_close()
 
 
-def main():
-    global TOOL
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    TOOL = os.path.abspath(parser.parse_args().tool)
-    with tempfile.TemporaryDirectory() as tmp:
-        for what, checkpoint, alone, named in shapes():
-            one(tmp, what, checkpoint, alone, named)
-        several(tmp)
-        nothing(tmp)
-        digests(tmp)
-        beside(tmp)
-        overlaps(tmp)
-        names(tmp)
-        described(tmp)
-        small_print(tmp)
-        checksums(tmp)
-        views(tmp)
-    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
-    return 0
+def conversions(tmp):
+    for what, checkpoint, alone, named in shapes():
+        one(tmp, what, checkpoint, alone, named)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(conversions, several, nothing, digests, beside, overlaps, names, described, small_print, checksums, views)

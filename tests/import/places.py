@@ -6,14 +6,10 @@ A tensor may be at several places: each is a name of it, or is told. Keys that a
 two parts, storages, views that share bytes of which no tensor has all; arrays of protocols 0 to 5, and as
 Python 2 wrote them. Needs torch and safetensors (tests/requirements.txt).
 """
-import argparse
 import collections
 import json
 import os
 import pickle
-import subprocess
-import sys
-import tempfile
 import warnings
 
 import numpy
@@ -21,17 +17,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from runs import CHECKS, program, run
+
 warnings.filterwarnings("ignore")  # of what torch is about to leave
-CHECKS = collections.Counter()
-TOOL = None
 X = torch.arange(6.0).reshape(2, 3)
-
-
-def run(*args, want=0):
-    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
-    CHECKS["runs"] += 1
-    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
-    return r
 
 
 def convert(source, out, *more, want=0):
@@ -289,16 +278,5 @@ def tree_types(tmp):
     assert "give one or ask for the other" in convert(source, out, "--tree", "--allow-opaque", "-m", "sft.tree=x", want=2)
 
 
-def main():
-    global TOOL
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    TOOL = parser.parse_args().tool
-    with tempfile.TemporaryDirectory() as tmp:
-        for check in keys, parts, met, storages, shared, arrays, tree_types:
-            check(tmp)
-    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    program(keys, parts, met, storages, shared, arrays, tree_types)

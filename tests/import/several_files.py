@@ -5,30 +5,18 @@
 Checkpoints that the installed torch and safetensors wrote, in shards: names that come twice, an index of one file, other names
 and metadata of several files. Needs torch and safetensors (tests/requirements.txt).
 """
-import argparse
-import collections
 import json
 import os
 import struct
-import subprocess
-import sys
-import tempfile
 
 import numpy
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-CHECKS = collections.Counter()
-TOOL = None
+from runs import CHECKS, program, run
+
 X = torch.arange(6.0).reshape(2, 3)
-
-
-def run(*args, want=0):
-    r = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=300)
-    CHECKS["runs"] += 1
-    assert r.returncode == want, (args, r.returncode, want, r.stdout, r.stderr)
-    return r
 
 
 def same(path, want):
@@ -397,25 +385,6 @@ def long_names(tmp):
         CHECKS["long names"] += 1
 
 
-def main():
-    global TOOL
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool", required=True)
-    TOOL = os.path.abspath(parser.parse_args().tool)
-    with tempfile.TemporaryDirectory() as tmp:
-        one_file(tmp)
-        twice(tmp)
-        jobs(tmp)
-        storages(tmp)
-        parts_in_shards(tmp)
-        ranks(tmp)
-        other_formats(tmp)
-        gguf_strings(tmp)
-        blocks(tmp)
-        long_names(tmp)
-    print(", ".join(f"{n} {what}" for what, n in CHECKS.items()), "- no faults")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    program(one_file, twice, jobs, storages, parts_in_shards, ranks, other_formats, gguf_strings, blocks,
+            long_names)
