@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
 import hostile_content  # noqa: E402
 import hostile_walk  # noqa: E402
+from load_cases import CASES  # noqa: E402
 import scan_cases  # noqa: E402
 
 LONGEST = 1200
@@ -134,10 +135,10 @@ def main():
     hostile.pickles()
     hostile.tensors()
     pickles["good"] = hostile.GOOD
-    hostile.CASES.clear()
+    CASES.clear()
     hostile.zips()
     hostile.legacies()
-    for name, data, *_ in hostile.CASES:
+    for name, data, *_ in CASES:
         if name.startswith(("legacy", "good legacy", "bare")):
             at = data.find(b"s.", data.find(b"little_endian"))
             if at > 0 and len(data) <= LONGEST:

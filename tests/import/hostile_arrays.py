@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_arrays.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for numpy's formats and GGUF. --corpus writes
 the cases as seeds for the fuzz targets. Standard library only."""
-import argparse
-import os
 import pathlib
-import re
 import struct
 import sys
-import tempfile
 
-import hostile
-from hostile import ANY, D, H, U, Member, case, make_zip
+from hostile import Member, make_zip
+from load_cases import ANY, CASES, D, H, U, case, program, save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -195,39 +191,10 @@ def sources():
 
 
 def corpus(folder):
-    for name, data, *_ in hostile.CASES:
-        target = folder / name.split(":")[0].replace("npz", "npy")
-        target.mkdir(parents=True, exist_ok=True)
-        if len(data) <= LONGEST:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(data)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--corpus", type=pathlib.Path)
-    args = parser.parse_args()
-    for make in (numpy_files, gguf_files):
-        make()
-    if args.corpus:
-        corpus(args.corpus)
-        return 0
-    tool = os.path.abspath(args.tool)
-    faults, slow = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for item in hostile.CASES:
-            line = hostile.check_case(tool, folder, item, faults, slow)
-            if args.table:
-                print(line)
-        os.unlink(folder / "case.pt")
-        cut = hostile.truncations(tool, folder, faults, *sources())
-    for f in faults:
-        print("FAULT", f)
-    print("%d cases, %d truncations, slowest %.2f s (%s), %d faults" % (len(hostile.CASES), cut, *max(slow), len(faults)))
-    return 1 if faults else 0
+    for name, data, *_ in CASES:
+        save_seed(folder / name.split(":")[0].replace("npz", "npy"), name, data, LONGEST)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((numpy_files, gguf_files), corpus,
+                     lambda tool, folder, faults: truncations(tool, folder, faults, *sources())))

@@ -3,18 +3,15 @@
 """hostile_flat.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for formats of FlatBuffers: TFLite (with files
 beside it) and tensors of Arrow. Fixtures are cut at every byte and have every word of theirs replaced. --corpus writes
 the cases as seeds for the fuzz targets. Standard library only."""
-import argparse
 import collections
 import json
 import os
 import pathlib
-import re
 import struct
 import sys
 import tempfile
 
-import hostile
-from hostile import ANY, D, H, U, case
+from load_cases import ANY, CASES, D, H, LIMIT_SECONDS, U, Run, case, program, save_seed
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -378,13 +375,13 @@ def beside(tool, faults):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "w.bin").write_bytes(bytes(range(size)))
             (pathlib.Path(folder) / "case.pt").write_bytes(build(model([tensor(f10=("I", 1))], **how)))
-            run = hostile.Run(tool, ["hash", "case.pt"], pathlib.Path(folder))
+            run = Run(tool, ["hash", "case.pt"], pathlib.Path(folder))
             if run.status != status:
                 faults.append("tflite: %s: exits with %d: %s" % (name, run.status, run.err[:200]))
     with tempfile.TemporaryDirectory() as folder:
         os.symlink("/etc/passwd", pathlib.Path(folder) / "w.bin")
         (pathlib.Path(folder) / "case.pt").write_bytes(build(model([tensor(f10=("I", 1))], **external())))
-        run = hostile.Run(tool, ["ls", "case.pt"], pathlib.Path(folder))
+        run = Run(tool, ["ls", "case.pt"], pathlib.Path(folder))
         if run.status == 0 or b"a link" not in run.err:
             faults.append("tflite: external data by a link is taken: %s" % run.err[:200])
     return len(tests) + 1
@@ -397,11 +394,11 @@ def tried(tool, folder, name, changed, faults, allowed):
         paths.append("v-%d.pt" % i)
         (folder / paths[-1]).write_bytes(raw)
     for command in ("scan", "check", "ls"):
-        r = hostile.Run(tool, [command, "--json", *paths], folder)
+        r = Run(tool, [command, "--json", *paths], folder)
         rows = [json.loads(line) for line in r.out.decode().splitlines()]
         if r.status not in (0, 1, 2) or (len(rows) != len(paths) and command == "scan"):
             faults.append("%s: %s exits with %d, %d answers: %s" % (name, command, r.status, len(rows), r.err[-300:]))
-        if r.seconds > hostile.LIMIT_SECONDS * 10:
+        if r.seconds > LIMIT_SECONDS * 10:
             faults.append("%s: %s takes %.1f s" % (name, command, r.seconds))
         if command == "check" and allowed is not None:
             for path, row in zip(paths, rows):
@@ -421,7 +418,7 @@ def variants(tool, folder, faults):
         (folder / "whole.pt").write_bytes(raw)
 
         def same(cut, arrow=path.suffix == ".arrow"):
-            return arrow or hostile.Run(tool, ["diff", cut.name, "whole.pt"], folder).status == 0
+            return arrow or Run(tool, ["diff", cut.name, "whole.pt"], folder).status == 0
 
         for start in range(0, len(raw), 500):
             total += tried(tool, folder, path.name, [raw[:n] for n in range(start, min(start + 500, len(raw)))], faults, same)
@@ -434,45 +431,12 @@ def variants(tool, folder, faults):
 
 
 def corpus(folder):
-    sources = [(name.split(":")[0], name.split(": ", 1)[1], raw) for name, raw, *_ in hostile.CASES]
+    sources = [(name.split(":")[0], name.split(": ", 1)[1], raw) for name, raw, *_ in CASES]
     sources += [(p.name.split("-")[0].split(".")[0], p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("tflite*.tflite")]
     sources += [("arrow", p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("arrow-[fs]*.arrow")]
     for kind, name, raw in sources:
-        target = folder / kind
-        target.mkdir(parents=True, exist_ok=True)
-        if len(raw) <= 2 * LONGEST:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(raw)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--corpus", type=pathlib.Path)
-    args = parser.parse_args()
-    tflite()
-    operators()
-    arrow()
-    if args.corpus:
-        corpus(args.corpus)
-        return 0
-    tool = os.path.abspath(args.tool)
-    faults, slow = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for item in hostile.CASES:
-            line = hostile.check_case(tool, folder, item, faults, slow)
-            if args.table:
-                print(line)
-        os.unlink(folder / "case.pt")
-        changed = variants(tool, folder, faults)
-    outside = beside(tool, faults)
-    for f in faults:
-        print("FAULT", f)
-    print("%d cases, %d cuts and changes, slowest %.2f s (%s), %d faults" %
-          (len(hostile.CASES) + outside, changed, *max(slow), len(faults)))
-    return 1 if faults else 0
+        save_seed(folder / kind, name, raw, 2 * LONGEST)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((tflite, operators, arrow), corpus, variants, beside))

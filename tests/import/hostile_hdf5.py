@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_hdf5.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for HDF5 and for archives of Keras. --corpus
 writes the small cases as seeds for the fuzz target. Standard library only."""
-import argparse
 import binascii
 import os
 import pathlib
-import re
 import struct
 import sys
 import tempfile
 import zlib
 
-import hostile
-from hostile import ANY, D, H, U, Member, case, make_zip
+from hostile import Member, make_zip
+from load_cases import ANY, CASES, D, H, LIMIT_SECONDS, U, Run, case, program, save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 3000  # of a seed
@@ -746,15 +744,15 @@ def reading(tool, faults):
         folder = pathlib.Path(name)
         for what, data, error in rows:
             (folder / "x.h5").write_bytes(data)
-            run = hostile.Run(tool, ["convert", "x.h5", "-o", "out.safetensors", "-f"], folder)
-            scan = hostile.Run(tool, ["scan", "--checksums", "--json", "x.h5"], folder)
+            run = Run(tool, ["convert", "x.h5", "-o", "out.safetensors", "-f"], folder)
+            scan = Run(tool, ["scan", "--checksums", "--json", "x.h5"], folder)
             message = run.err.decode("utf-8", "replace")
             if error is None:
                 (folder / "out.safetensors").unlink(missing_ok=True)
             seen = b'"hdf5-chunk"' in scan.out
             word = error if error not in (None, "+") else ""
             if (run.status == 0) != (error is None) or word not in message or seen != (error is not None) or \
-                    run.seconds > hostile.LIMIT_SECONDS:
+                    run.seconds > LIMIT_SECONDS:
                 faults.append("hdf5 reading: %s: %d, %.2f s: %s %s" % (what, run.status, run.seconds, message.strip(), scan.out[:300]))
             left = set(os.listdir(folder)) - {"x.h5"}
             if left:
@@ -763,49 +761,19 @@ def reading(tool, faults):
 
 
 def corpus(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data, *_ in hostile.CASES:
-        if len(data) <= LONGEST:
-            (folder / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(data)
+    for name, data, *_ in CASES:
+        save_seed(folder, name, data, LONGEST)
 
 
 def fixtures():
     """Files to cut: those of the real writers that are small, and all good ones of ours."""
     names = ("hdf5-ordered.h5", "hdf5-links.h5", "keras-bf16.weights.h5")
     found = {name: (HERE / "fixtures" / name).read_bytes() for name in names}
-    found.update((name, data) for name, data, _, error, _ in hostile.CASES
+    found.update((name, data) for name, data, _, error, _ in CASES
                  if name.endswith("good") and error is None)
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--corpus", type=pathlib.Path)
-    args = parser.parse_args()
-    for make in (superblocks, headers, links, tables, dense, datasets, chunks, hidden, configurations, archives, multitudes):
-        make()
-    if args.corpus:
-        corpus(args.corpus)
-        return 0
-    tool = os.path.abspath(args.tool)
-    faults, slow = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for item in hostile.CASES:
-            line = hostile.check_case(tool, folder, item, faults, slow)
-            if args.table:
-                print(line)
-        os.unlink(folder / "case.pt")
-        cut = hostile.truncations(tool, folder, faults, fixtures())
-    more = reading(tool, faults)
-    for f in faults:
-        print("FAULT", f)
-    print("%d cases, %d truncations, slowest %.2f s (%s), %d faults" %
-          (len(hostile.CASES) + more, cut, *max(slow), len(faults)))
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((superblocks, headers, links, tables, dense, datasets, chunks, hidden, configurations, archives, multitudes), corpus,
+                     lambda tool, folder, faults: truncations(tool, folder, faults, fixtures()), reading))

@@ -9,13 +9,12 @@ import lzma
 import os
 import pathlib
 import random
-import re
 import sys
 import tempfile
 import zlib
 
-import hostile
 import hostile_table
+from load_cases import save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 2.0 if os.environ.get("SFT_SANITIZED") != "1" else 60.0
@@ -82,14 +81,11 @@ def whole():
 
 def corpus(folder):
     """fuzz_joblib.c packs what begins with Z or G itself."""
-    target = folder / "joblib"
-    target.mkdir(parents=True, exist_ok=True)
     seeds = [(name, data) for name, data, _ in cases() if "bomb" not in name and ("shape" not in name or str(2**63) in name)]
     seeds += [("stored " + name, (b"ZG"[i % 2 :][:1]) + data) for i, (name, data) in enumerate(seeds) if data[0] == 0x80]
     seeds += list(whole().items())
     for name, data in seeds:
-        if len(data) <= 3000:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(data)
+        save_seed(folder / "joblib", name, data, 3000)
 
 
 def main():
@@ -119,7 +115,7 @@ def main():
                 elif command == "scan" and "code" in name and b"dangerous" not in r.out:
                     FAULTS.append("%s: %s" % (name, r.out[:300]))
         path.unlink()
-        cut = hostile.truncations(tool, pathlib.Path(folder), FAULTS, whole())
+        cut = truncations(tool, pathlib.Path(folder), FAULTS, whole())
     for f in FAULTS[:20]:
         print("FAULT", f)
     print("%d runs, %d cuts, slowest %.2f s (%s), %d faults" % (count, cut, *slowest, len(FAULTS)))

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_proto.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for the formats that are read by lengths:
 MindSpore, ONNX (with files beside it), Flax; and Paddle's pickles. --corpus writes the cases as seeds for the fuzz targets. Standard library only."""
-import argparse
 import os
 import pathlib
-import re
 import struct
 import sys
 import tempfile
 
 import hostile
-from hostile import ANY, H, U, case
+from load_cases import ANY, CASES, H, LIMIT_SECONDS, U, Run, case, program, save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -280,9 +278,9 @@ def beside(tool, faults):
         for what, tensor, error in rows:
             (folder / "m.onnx").write_bytes(onnx_model(tensor))
             for args in (["model/m.onnx"], [str(folder / "m.onnx")]):
-                run = hostile.Run(tool, ["hash", *args], root)
+                run = Run(tool, ["hash", *args], root)
                 message = run.err.decode("utf-8", "replace")
-                if (run.status == 0) != (error is None) or (error or "") not in message or run.seconds > hostile.LIMIT_SECONDS:
+                if (run.status == 0) != (error is None) or (error or "") not in message or run.seconds > LIMIT_SECONDS:
                     faults.append("onnx beside: %s: %d, %.2f s: %s" % (what, run.status, run.seconds, message.strip()))
         many = [external(offset=str(i % 16), name="t%d" % i) for i in range(3000)]
         (folder / "m.onnx").write_bytes(onnx_model(*many))
@@ -290,8 +288,8 @@ def beside(tool, faults):
             (folder / ("f%d" % i)).write_bytes(DATA)
         (folder / "n.onnx").write_bytes(onnx_model(*(external("f%d" % i, name="t%d" % i) for i in range(400))))
         for name in ("m.onnx", "n.onnx"):
-            run = hostile.Run(tool, ["convert", name, "-o", "out-" + name + ".safetensors"], folder)
-            if run.status != 0 or run.seconds > hostile.LIMIT_SECONDS:
+            run = Run(tool, ["convert", name, "-o", "out-" + name + ".safetensors"], folder)
+            if run.status != 0 or run.seconds > LIMIT_SECONDS:
                 faults.append("onnx beside: %s: %d, %.2f s: %s" % (name, run.status, run.seconds, run.err[:200]))
         cache = root / "models--a--b"
         (cache / "blobs").mkdir(parents=True)
@@ -300,12 +298,12 @@ def beside(tool, faults):
         (cache / "blobs" / "2").write_bytes(DATA)
         (cache / "snapshots" / "r" / "m.onnx").symlink_to("../../blobs/1")
         (cache / "snapshots" / "r" / "w.bin").symlink_to("../../blobs/2")
-        run = hostile.Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
+        run = Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
         if run.status != 0:
             faults.append("onnx beside: the cache's links: %s" % run.err[:200])
         (cache / "snapshots" / "r" / "w.bin").unlink()
         (cache / "snapshots" / "r" / "w.bin").symlink_to("../../../secret")
-        run = hostile.Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
+        run = Run(tool, ["hash", "models--a--b/snapshots/r/m.onnx"], root)
         if run.status == 0 or b"a link" not in run.err:
             faults.append("onnx beside: a link out of the cache: %d %s" % (run.status, run.err[:200]))
     return 2 * len(rows) + 4
@@ -498,41 +496,11 @@ def fixtures():
 
 
 def corpus(folder):
-    for name, data, *_ in hostile.CASES:
-        target = folder / name.split(":")[0]
-        target.mkdir(parents=True, exist_ok=True)
-        if len(data) <= LONGEST:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.split(": ")[1].lower()).strip("-")).write_bytes(data)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--corpus", type=pathlib.Path)
-    args = parser.parse_args()
-    for make in (mindspore, onnx, onnx_constants, flax, paddle):
-        make()
-    if args.corpus:
-        corpus(args.corpus)
-        return 0
-    tool = os.path.abspath(args.tool)
-    faults, slow = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for item in hostile.CASES:
-            line = hostile.check_case(tool, folder, item, faults, slow)
-            if args.table:
-                print(line)
-        os.unlink(folder / "case.pt")
-        cut = hostile.truncations(tool, folder, faults, *fixtures())
-    outside = beside(tool, faults)
-    for f in faults:
-        print("FAULT", f)
-    print("%d cases, %d truncations, slowest %.2f s (%s), %d faults" %
-          (len(hostile.CASES) + outside, cut, *max(slow), len(faults)))
-    return 1 if faults else 0
+    for name, data, *_ in CASES:
+        kind, what = name.split(": ")[:2]
+        save_seed(folder / kind, what, data, LONGEST)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program((mindspore, onnx, onnx_constants, flax, paddle), corpus,
+                     lambda tool, folder, faults: truncations(tool, folder, faults, *fixtures()), beside))

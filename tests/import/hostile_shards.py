@@ -7,12 +7,11 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import sys
 import tempfile
 
-import hostile
 from hostile_hdf5 import F4, Image, compact, dataset, header, header1, link, space
+from load_cases import LIMIT_SECONDS, Run, save_seed
 
 HERE = pathlib.Path(__file__).resolve().parent
 INDEX, FIRST, SECOND = "m.weights.json", "m_0.h5", "m_1.h5"
@@ -79,10 +78,10 @@ def write(folder, files):
 def check_case(tool, folder, name, files, words, faults, slow):
     write(folder, files)
     for command in ("ls", "scan"):
-        r = hostile.Run(tool, [command, INDEX], folder)
+        r = Run(tool, [command, INDEX], folder)
         slow.append((r.seconds, "%s of %s" % (command, name)))
         text = r.err.decode(errors="replace")
-        if r.status not in (0, 1) or r.seconds > hostile.LIMIT_SECONDS:
+        if r.status not in (0, 1) or r.seconds > LIMIT_SECONDS:
             faults.append("%s of %s: exit %d, %.1f s: %s" % (command, name, r.status, r.seconds, text))
         elif command == "ls" and (r.status == 0) != (words is None):
             faults.append("%s: ls exits with %d: %s" % (name, r.status, text))
@@ -106,7 +105,7 @@ def cuts(tool, folder, files, which, faults):
             (d / name).write_bytes(data[:n])
         for command in ("check", "scan")[: 2 if which == 0 else 1]:
             names = ["%s/%s" % (d.name, files[0][0]) for d in dirs[: len(lengths)]]
-            r = hostile.Run(tool, [command, "--json", *names], folder)
+            r = Run(tool, [command, "--json", *names], folder)
             rows = [json.loads(line) for line in r.out.decode().splitlines()]
             if r.status not in (0, 1) or len(rows) != len(names):
                 faults.append("%s cut at %d and more: %s exits with %d, %d answers: %s" %
@@ -125,12 +124,8 @@ def sets():
 
 
 def corpus(folder):
-    target = folder / "keras"
-    target.mkdir(parents=True, exist_ok=True)
     for name, text, first, second, _ in cases():
-        seed = text + first + second
-        if len(seed) <= 3000:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")).write_bytes(seed)
+        save_seed(folder / "keras", name, text + first + second, 3000)
 
 
 def main():

@@ -3,18 +3,16 @@
 """hostile_static.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for Paddle's static graphs: tensors one after the
 other, and models beside them that give their names, as protobuf and as JSON. --corpus writes the cases as seeds for the
 fuzz targets. Standard library only."""
-import argparse
 import math
 import os
 import pathlib
-import re
 import struct
 import sys
 import tempfile
 
-import hostile
-from hostile import ANY, H, U, case
 from hostile_proto import field, varint
+import load_cases
+from load_cases import ANY, CASES, H, LIMIT_SECONDS, U, Run, case, save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -105,16 +103,16 @@ def beside(tool, faults):
             (pathlib.Path(folder) / name).write_bytes(model)
             (pathlib.Path(folder) / "w.pdiparams").write_bytes(tensors)
             for command in ("ls", "scan"):
-                run = hostile.Run(tool, [command, "w.pdiparams"], pathlib.Path(folder))
+                run = Run(tool, [command, "w.pdiparams"], pathlib.Path(folder))
                 said = (run.out + run.err).decode("utf-8", "replace")
                 if command == "ls" and (run.status != status or text not in said):
                     faults.append("pdiparams: %s: exits with %d: %s" % (what, run.status, said[:300]))
-                if run.status not in (0, 1) or run.seconds > hostile.LIMIT_SECONDS:
+                if run.status not in (0, 1) or run.seconds > LIMIT_SECONDS:
                     faults.append("pdiparams: %s: %s exits with %d after %.1f s" % (what, command, run.status, run.seconds))
     with tempfile.TemporaryDirectory() as folder:
         os.symlink("/etc/passwd", pathlib.Path(folder) / "w.json")
         (pathlib.Path(folder) / "w.pdiparams").write_bytes(two)
-        run = hostile.Run(tool, ["ls", "w.pdiparams"], pathlib.Path(folder))
+        run = Run(tool, ["ls", "w.pdiparams"], pathlib.Path(folder))
         if run.status != 0 or b"tensor_0" not in run.out:
             faults.append("pdiparams: a model that is a link: %s" % run.err[:200])
     return len(tests) + 1
@@ -139,44 +137,14 @@ def fixtures():
 
 
 def corpus(folder):
-    sources = [(name, raw) for name, raw, *_ in hostile.CASES]
+    sources = [(name, raw) for name, raw, *_ in CASES]
     sources += [("names", program(variable("b"), variable("a"))), ("names in json", pir('"b"', '"a"')),
                 ("an escaped name in json", pir('"\\u00e4"', '"a"', dims=(-1, 2)))]
     sources += [(p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("paddle-*.pd[it]*")]
-    target = folder / "pdiparams"
-    target.mkdir(parents=True, exist_ok=True)
     for name, raw in sources:
-        if len(raw) <= LONGEST:
-            (target / re.sub(r"[^a-z0-9]+", "-", name.lower().split(": ")[-1]).strip("-")).write_bytes(raw)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tool")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--corpus", type=pathlib.Path)
-    args = parser.parse_args()
-    paddle_static()
-    if args.corpus:
-        corpus(args.corpus)
-        return 0
-    tool = os.path.abspath(args.tool)
-    faults, slow = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for item in hostile.CASES:
-            line = hostile.check_case(tool, folder, item, faults, slow)
-            if args.table:
-                print(line)
-        os.unlink(folder / "case.pt")
-        cut = hostile.truncations(tool, folder, faults, *fixtures())
-    outside = beside(tool, faults)
-    for f in faults:
-        print("FAULT", f)
-    print("%d cases, %d truncations, slowest %.2f s (%s), %d faults" %
-          (len(hostile.CASES) + outside, cut, *max(slow), len(faults)))
-    return 1 if faults else 0
+        save_seed(folder / "pdiparams", name.split(": ")[-1], raw, LONGEST)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(load_cases.program((paddle_static,), corpus,
+                                lambda tool, folder, faults: truncations(tool, folder, faults, *fixtures()), beside))

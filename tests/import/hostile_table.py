@@ -24,6 +24,7 @@ import time
 import hostile
 import scan_cases
 from hostile import state, tensor, torch_zip
+from load_cases import CASES, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS, MEMORY = 2.0, 256 << 20
@@ -187,10 +188,10 @@ def cases():
     own = [scan_cases.CASES]
     for make in makers():
         make()
-        list_of_module = sys.modules[make.__module__].__dict__.get("CASES", hostile.CASES)
-        if list_of_module is not hostile.CASES and all(list_of_module is not other for other in own):
+        list_of_module = sys.modules[make.__module__].__dict__.get("CASES", CASES)
+        if list_of_module is not CASES and all(list_of_module is not other for other in own):
             own.append(list_of_module)
-    for name, data, _, _, args in hostile.CASES:
+    for name, data, _, _, args in CASES:
         yield name, {"case.pt": data}, "case.pt", args
     for each in own:  # of TensorFlow: an index and its shards; of the rooms' own lists
         for name, files, *rest in each:
@@ -380,7 +381,7 @@ def main():
             row = rows[24] = Row("cut at every byte")
             begun = time.monotonic()
             sources = {k: v for k, v in hostile.own_sources().items() if len(v) < 3000}
-            cut = hostile.truncations(tool, folder, faults, sources)
+            cut = truncations(tool, folder, faults, sources)
             row.files = row.refused = cut
             row.verdicts, row.error = {"unknown"}, "each with a sentence, none taken"
             row.seconds = (time.monotonic() - begun) / max(1, cut)

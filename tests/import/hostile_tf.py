@@ -13,9 +13,8 @@ import struct
 import sys
 import tempfile
 
-import hostile
-from hostile import ANY, H, U
 from hostile_proto import field, varint
+from load_cases import ANY, H, LIMIT_SECONDS, U, Run
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
@@ -330,8 +329,8 @@ def check_case(tool, folder, item, faults, slow):
     name, files, path, verdict, error, rows = item
     for file, data in files.items():
         (folder / file).write_bytes(data)
-    scan = hostile.Run(tool, ["scan", "--json", "--checksums", path], folder)
-    load = hostile.Run(tool, ["ls", path], folder)
+    scan = Run(tool, ["scan", "--json", "--checksums", path], folder)
+    load = Run(tool, ["ls", path], folder)
     message = load.err.decode("utf-8", "replace").strip()
     answers = [json.loads(line) for line in scan.out.splitlines() if line.startswith(b"{")]
     of_index = [a for a in answers if a["file"].endswith(".index")] or answers
@@ -346,10 +345,10 @@ def check_case(tool, folder, item, faults, slow):
         faults.append("%s: load exits with %d, %r is not in %r" % (name, load.status, error, message[:300]))
     seconds = max(scan.seconds, load.seconds)
     slow.append((seconds, name))
-    if seconds > hostile.LIMIT_SECONDS:
+    if seconds > LIMIT_SECONDS:
         faults.append("%s: %.1f seconds" % (name, seconds))
     if rows is not None:
-        run = hostile.Run(tool, ["convert", "--verify", path, "-o", "out.safetensors"], folder)
+        run = Run(tool, ["convert", "--verify", path, "-o", "out.safetensors"], folder)
         if not rows:
             if run.status != 1 or b"there are no tensors" not in run.err:
                 faults.append("%s: nothing is to be converted: %s" % (name, run.err[:200]))
@@ -357,7 +356,7 @@ def check_case(tool, folder, item, faults, slow):
             faults.append("%s: converts to something else: %s" % (name, run.err[:200]))
         (folder / "out.safetensors").unlink(missing_ok=True)
     elif error is not None and load.status != 0:
-        hostile.Run(tool, ["convert", path, "-o", "out.safetensors"], folder)
+        Run(tool, ["convert", path, "-o", "out.safetensors"], folder)
     left = set(os.listdir(folder)) - set(files)
     if left:
         faults.append("%s: left behind: %s" % (name, sorted(left)))
@@ -381,7 +380,7 @@ def cuts(tool, folder, faults):
         (folder / str(i) / "m.data-00000-of-00001").write_bytes(second)
         names.append("%d/m.index" % i)
     for command in (["check", "--json"], ["scan", "--json", "--checksums"]):
-        run = hostile.Run(tool, [*command, *names], folder)
+        run = Run(tool, [*command, *names], folder)
         rows = [json.loads(line) for line in run.out.decode().splitlines()]
         if run.status not in (0, 1) or len(rows) != len(names):
             faults.append("cut: %s exits with %d, %d answers: %s" % (command[0], run.status, len(rows), run.err[-300:]))
@@ -409,14 +408,14 @@ def outside(tool, folder, faults):
                              ("a folder", lambda: shard.mkdir(), b"regular")):
         (model / "m.index").write_bytes(bundle(("w", entry())))
         make()
-        run = hostile.Run(tool, ["hash", "model/m.index"], folder)
+        run = Run(tool, ["hash", "model/m.index"], folder)
         if run.status == 0 or word not in run.err or run.seconds > 2:
             faults.append("shard is %s: %d %s" % (what, run.status, run.err[:200]))
         shutil.rmtree(model)
         model.mkdir()
     (model / "checkpoint").write_text('model_checkpoint_path: "m"\n')
     (model / "m.index").symlink_to("../away.index")
-    run = hostile.Run(tool, ["ls", "model"], folder)
+    run = Run(tool, ["ls", "model"], folder)
     if run.status == 0:
         faults.append("a state file's checkpoint is a link: %s" % run.out[:200])
     return 4

@@ -13,9 +13,9 @@ import sys
 import tempfile
 import zlib
 
-from hostile import Run
 from hostile_flat import DATA, Table, Vector, build, message
 from hostile_proto import field
+from load_cases import Run
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src/import/core/known.c"
 NPY = b"\x93NUMPY\x01\x00" + struct.pack("<H", 54) + b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}"[:53] + b"\n" + DATA

@@ -16,7 +16,7 @@ import time
 import warnings
 import zipfile
 
-import hostile
+from load_cases import truncations
 import torch
 
 warnings.filterwarnings("ignore")
@@ -114,7 +114,7 @@ def attempt(tool, label, path, word=None):
 def damaged(tool, good, folder):
     data = good.read_bytes()
     bad = folder / "bad.pt2"
-    STATS["hostile"] += hostile.truncations(tool, folder, FAULTS, {"pt2": data})
+    STATS["hostile"] += truncations(tool, folder, FAULTS, {"pt2": data})
     rng = random.Random(3)
     for n in range(300):
         changed = bytearray(data)
