@@ -129,6 +129,11 @@ static const char *from_status(const sft_error *err, uint64_t size) {
         return strstr(err->message, "no file") != NULL
                    ? "--partial takes what is there, and says what it leaves out"
                    : NULL;
+    case SFT_E_DUPLICATE:
+        return strncmp(err->tensor, "sft.storage.", 12) == 0
+                   ? "bytes that only other names show, of two files: convert FILE FILE ... -o OUT numbers "
+                     "them anew"
+                   : NULL;
     case SFT_E_STALE:
         return "the file was changed by a program that does not keep digests up to date";
     default:

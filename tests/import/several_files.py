@@ -139,6 +139,11 @@ def storages(tmp):
     sts = [made_one(tmp, i, pt) for i, pt in enumerate(pts)]
     made("two.safetensors", "convert", *pts, "--dedup", "alias", "--verify")
     made("again.safetensors", "convert", *sts, "--verify")
+    loose = os.path.join(tmp, "loose")  # without an index
+    os.makedirs(loose)
+    for i, st in enumerate(sts):
+        os.link(st, os.path.join(loose, f"model-0000{i + 1}-of-00002.safetensors"))
+    assert "convert FILE FILE ... -o OUT" in run("ls", loose, want=1).stderr
     back = {"z1": "sft.storage.1", "z2": "sft.storage.1", "y1": "sft.storage.0", "y2": "sft.storage.0"}
     made("turned.safetensors", "convert", *reversed(sts), "--verify", names=back)
     for command in "convert", "split", "join", "cp":
