@@ -191,6 +191,9 @@ def later_sizes(size, packed):
 
 
 def zip_cases():
+    for names in (("b.txt", "./b.txt"), ("a//b.txt", "a/b.txt"), ("a/./b.txt", "a/b.txt"), ("././A.txt", "a.txt")):
+        case("place.zip", zipped(*((name, None, b"hi") for name in names)), D, "zip-duplicate")
+    case("places.zip", zipped(*((name, None, b"hi") for name in ("a/b.txt", "a.b/c.txt", "b.txt", "./c.txt", "...txt"))), H)
     case("macos.zip", later_sizes(None, 0), H)
     case("later.zip", later_sizes(0, 0), H)
     case("less.zip", later_sizes(200, 0), D, "zip-local")

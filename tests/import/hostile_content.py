@@ -348,6 +348,11 @@ def text_cases():
                 "<?xml-stylesheet href='x'?>", "<style><![CDATA[@import 'x']]></style>", "<rect style='fill:&#117;rl(x)'/>", "<g", "<iframe/>",
                 "<style>a{b:\\75rl(x)}</style>", "<rect xml:base='javascript:'/>", "<handler/>"):
         case("image.svg", SVG % bad, U, "svg")
+    for bad in ("<rect fill='&#117;rl(http://e)'/>", "<rect fill='u&#x72;l(http://e)'/>", "<rect style=\"fill:image-set('http://e' 1x)\"/>",
+                "<rect fill='url&#40;http://e)'/>"):
+        case("image.svg", SVG % bad, U, "svg")
+    for good in ("<text>&#97;&#64;b &#x2014;</text>", "<path d='M0 0&#10;L1 1'/>", "<text font-family='&#39;A&#39;'>a</text>", "<rect fill='url(#a)'/>"):
+        case("image.svg", SVG % good, H)
     case("image.svg", "<!DOCTYPE svg [<!ENTITY x 'y'>]>" + SVG % "", U, "svg")
     case("image.svg", "<html>" + SVG % "", U, "svg")
     case("image.svg", "<?xml version='1.0' encoding='UTF-7'?>" + SVG % "", U, "svg")

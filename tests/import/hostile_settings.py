@@ -168,6 +168,33 @@ def escaped(text):
     return "".join("\\u%04x" % ord(c) for c in text)
 
 
+def onnx(domain="", op="Relu", place="w.bin", **more):
+    """A model of ONNX as JSON."""
+    node = {"input": ["a"], "output": ["b"], "opType": op, "domain": domain}
+    weight = {"name": "w", "dataType": 1, "externalData": [{"key": "location", "value": place}], "dataLocation": "EXTERNAL"}
+    return js({"irVersion": "8", "graph": {"node": [node], "name": "g", "initializer": [weight]}, "opsetImport": [{"version": "17"}], **more})
+
+
+def tfjs(op="Conv2D", path="group1-shard1of1.bin"):
+    return js({"format": "graph-model", "modelTopology": {"node": [{"name": "a", "op": "Placeholder"}, {"name": "b", "op": op}], "library": {}},
+               "weightsManifest": [{"paths": [path], "weights": []}]})
+
+
+GRAPHS = [
+    *[(name, text, verdict) for name in ("m.onnxjson", "m.json") for text, verdict in (
+        (onnx(), H), (onnx("com.microsoft", "PyOp"), D), (onnx("evil.dom", "F"), U), (onnx(place="../../etc/passwd"), D), (onnx(op="Evil"), U),
+        (onnx().replace("opType", "op_type").replace("Relu", "PyOp"), D), (onnx().replace("opType", "op\\u0054ype").replace("Relu", "PyOp"), D))],
+    ("m.json", js({"node": [{"op": "ReadFile"}]}), H), ("m.json", js({"x": {"node": [{"opType": "PyOp"}]}}), H),
+    *[("model.json", tfjs(op), verdict) for op, verdict in (("Conv2D", H), ("_FusedConv2D", H), ("Prelu", H), ("ReadFile", D), ("PyFunc", D), ("EvilOp", U))],
+    *[("model.json", tfjs(path=path), D) for path in ("http://e/x.bin", "../../x.bin")], ("a.json", js({"paths": ["../../x.bin"]}), H),
+    *[("a.json", js({"class_name": "Sequential", "module": "keras", "config": {"layers": [
+        {"module": module, "class_name": "function", "config": name, "registered_name": "function"}]}}), verdict)
+      for module, name, verdict in (("keras.models", "load_model", D), ("keras.src.models", "model_from_json", D), ("keras.activations", "relu", H))],
+    ("a.toml", '[[x]]\nmodule = ["pandas.io.sql", "pandas.core.computation.ops"]\n[y]\nplugins = ["Cython.Coverage"]\n', U),
+    *both("p", [("module", "pandas.io.sql", U), ("module", "subprocess.Popen", D), ("plugin", "Cython.Coverage", U), ("plugin", "evil.os.system", D),
+                ("_target_", "pandas.io.sql", D), ("class", "pandas.io.sql", D), ("module", "ssl.SSLContext", D), ("type", "readline.InterfaceConstructor", U),
+                ("type", "subprocess.Popen", D), ("type", "ftplib.test", D)]),
+]
 HIDDEN = [
     ("a.json", '{"_target_": "%s"}' % escaped("subprocess.check_output"), D), ("a.json", '{"a": {"target": "%s"}}' % escaped("subprocess.check_output"), D),
     ("a.json", '{"%s": ["evil.mod"]}' % escaped("custom_worker_extension_cls"), U), ("a.json", js({"middleware": "a" * 300 + ".f"}), U),
@@ -198,7 +225,7 @@ def cases():
         for value in values:
             yield "p.json", js({"stride": 32, key: value}), verdict
             yield "p.yaml", "stride: 32\n%s: %s\n" % (key, js(value)), verdict
-    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *HIDDEN]:
+    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *GRAPHS, *HIDDEN]:
         yield name, text, verdict
     yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
     yield "calls.yaml", "a: f(x)\n" * 1250000, H

@@ -488,6 +488,24 @@ static sft_status lay_out(sft__zip *zip, sft__import *job, zip_window *w, const 
 
 /* ---------------------------------------------------------------- all of it */
 
+/* "./a", "a//b": the place that a program which unpacks would write to. */
+static size_t plain_name(char *name, size_t len) {
+    size_t n = 0;
+
+    for (size_t i = 0; i < len;) {
+        const bool begins = n == 0 || name[n - 1] == '/';
+        if (begins && i + 1 < len && name[i] == '.' && name[i + 1] == '/') {
+            i += 2;
+        } else if (begins && n != 0 && name[i] == '/') {
+            i++;
+        } else {
+            name[n++] = name[i++];
+        }
+    }
+    name[n] = '\0';
+    return n;
+}
+
 /* Names must differ even for readers that do not mind case, as PyTorch's does not. */
 static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
     sft__strmap folded;
@@ -503,6 +521,7 @@ static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
             const bool upper = name[k] >= 'A' && name[k] <= 'Z' && !job->exact_names;
             name[k] = (char)(upper ? name[k] + 0x20 : name[k]);
         }
+        lower[i].name_len = plain_name(name, lower[i].name_len);
         lower[i].name = name;
     }
     if (!sft__strmap_init(&folded, lower, sizeof *lower, zip->count, job->allocator)) {

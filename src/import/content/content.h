@@ -130,6 +130,19 @@ bool sft__content_template(const sft__content *c, const char *subject, size_t su
  * of another library; "0.t_f32", a type; "block_0". graph.c */
 uint32_t sft__content_pir(const char *type, size_t len);
 
+/* An object of a list called `list`, in JSON whose outermost object has it under `root`, with these texts
+ * (NULL: not there): a node of ONNX as JSON or of TF.js, a place of external data. json_graph.c */
+typedef struct sft__json_node {
+    const char *root;
+    const char *list;
+    const char *op;      /* op */
+    const char *op_type; /* opType, op_type */
+    const char *domain;
+    const char *key;
+    const char *value;
+} sft__json_node;
+void sft__content_json_node(const sft__content *c, size_t at, const sft__json_node *n);
+
 /* A text with a key out of metadata. metadata.c */
 typedef struct sft__content_entry {
     const char *key;
@@ -138,6 +151,9 @@ typedef struct sft__content_entry {
     size_t value_len;
 } sft__content_entry;
 sft_status sft__content_metadata(sft__content *c, const sft__content_entry *e, sft_error *err);
+
+/* Libraries and pipelines of diffusers's own; ends with NULL. diffusers_names.c */
+extern const char *const sft__diffusers_own[];
 
 /* ---------------------------------------------------------------- names of Python */
 

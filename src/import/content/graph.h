@@ -39,6 +39,8 @@ sft_status sft__graph_tflite(sft__graph *g, sft_error *err);
 /* An operator of TensorFlow by its name; a NodeDef. */
 void sft__graph_tf_operator(sft__graph *g, uint64_t at, const char *op);
 sft_status sft__graph_tf_node(sft__graph *g, sft__wire node, sft_error *err);
+/* The same of ONNX's, which no function of the model's own stands for. */
+void sft__graph_onnx_operator(sft__graph *g, uint64_t at, const char *op, const char *domain);
 /* A frozen graph, by its first fields. */
 bool sft__graph_is_frozen(sft__graph *g);
 

@@ -82,7 +82,7 @@ static bool is_known(const onnx *o, const onnx_node *n) {
             bsearch(&hash, o->functions, o->function_count, sizeof hash, by_value) != NULL);
 }
 
-static void judge(onnx *o, uint64_t at, const onnx_node *n) {
+static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
     static const char *const known[] = {"",
                                         "ai.onnx",
                                         "ai.onnx.ml",
@@ -117,6 +117,15 @@ static void judge(onnx *o, uint64_t at, const onnx_node *n) {
         sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", at, n->domain,
                         "a domain of operators that a library of its own brings along");
     }
+}
+
+void sft__graph_onnx_operator(sft__graph *g, uint64_t at, const char *op, const char *domain) {
+    const onnx o = {.g = g};
+    onnx_node n = {.op = "", .domain = "", .context = ""};
+
+    memcpy(n.op, op, strnlen(op, sizeof n.op - 1));
+    memcpy(n.domain, domain, strnlen(domain, sizeof n.domain - 1));
+    judge(&o, at, &n);
 }
 
 /* AttributeProto: name (1), s (4), g (6), graphs (11). */

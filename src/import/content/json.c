@@ -26,6 +26,9 @@ enum {
     F_COUNT
 };
 
+/* Texts of nodes of a graph. */
+enum { N_OP, N_OP_TYPE, N_OP_TYPE_OLD, N_DOMAIN, N_KEY, N_VALUE, N_COUNT };
+
 typedef struct level {
     bool object;
     bool templates; /* lies in a chat_template */
@@ -39,6 +42,8 @@ typedef struct level {
     sft__json_str template;
     sft__json_str id;              /* the first text of a list of that name */
     sft__json_str fields[F_COUNT]; /* raw NULL: not there */
+    bool node;                     /* has one of these */
+    sft__json_str nodes[N_COUNT];  /* last: set where `node` is */
 } level;
 
 typedef struct walking {
@@ -47,6 +52,7 @@ typedef struct walking {
     const char *text;
     unsigned depth;
     bool lines;           /* a value on each line */
+    bool graph;           /* below a key of a graph's */
     bool keras;           /* an object of Keras was met */
     const char *kinds_of; /* the key that sft__setting_key() was asked for last */
     unsigned kinds;
@@ -189,7 +195,37 @@ static void end_pair(walking *w, const level *l) {
     }
 }
 
+/* {"graph": {"node": [{"opType": "Relu"}]}} */
+static void end_node(walking *w, const level *l) {
+    char rooms[N_COUNT + 2][FIELD_MOST];
+    const char *texts[N_COUNT];
+    const level *list = w->depth > 2 ? &w->levels[w->depth - 2] : NULL;
+
+    if (list == NULL || list->key.raw == NULL || w->levels[1].key.raw == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < N_COUNT; i++) {
+        texts[i] = field(rooms[i], &l->nodes[i]);
+    }
+    const sft__json_node n = {.root = field(rooms[N_COUNT], &w->levels[1].key),
+                              .list = field(rooms[N_COUNT + 1], &list->key),
+                              .op = texts[N_OP],
+                              .op_type = texts[N_OP_TYPE] != NULL ? texts[N_OP_TYPE]
+                                                                  : texts[N_OP_TYPE_OLD],
+                              .domain = texts[N_DOMAIN],
+                              .key = texts[N_KEY],
+                              .value = texts[N_VALUE]};
+    const char *at = l->nodes[N_OP].raw;
+    for (size_t i = 0; i < N_COUNT && at == NULL; i++) {
+        at = l->nodes[i].raw;
+    }
+    sft__content_json_node(w->c, place(w, at), &n);
+}
+
 static void end_object(walking *w, const level *l) {
+    if (l->node) {
+        end_node(w, l);
+    }
     if (l->fields[F_CLASS].raw != NULL &&
         (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
         end_keras(w, l);
@@ -222,56 +258,6 @@ static void end_object(walking *w, const level *l) {
     }
 }
 
-/* What diffusers has, or imports of its own. */
-static const char *const diffusers_own[] = {
-    "diffusers",
-    "transformers",
-    "optimum",
-    "onnxruntime",
-    "stable_diffusion",
-    "paint_by_example",
-    "deepfloyd_if",
-    "versatile_diffusion",
-    "latent_diffusion",
-    "unclip",
-    "unidiffuser",
-    "wuerstchen",
-    "shap_e",
-    "kandinsky",
-    "audioldm2",
-    "kolors",
-    "alt_diffusion",
-    "vq_diffusion",
-    "semantic_stable_diffusion",
-    "stable_diffusion_safe",
-    "spectrogram_diffusion",
-    "stable_cascade",
-    "flux",
-    "flux2",
-    "wan",
-    "qwenimage",
-    "ltx",
-    "ltx2",
-    "omnigen",
-    "hidream_image",
-    "hunyuan_video",
-    "cogvideo",
-    "pixart_alpha",
-    "chronoedit",
-    "cosmos",
-    "lumina2",
-    "sana",
-    "easyanimate",
-    "stable_audio",
-    "allegro",
-    "mochi",
-    "bria",
-    "bria_fibo",
-    "kandinsky5",
-    "z_image",
-    NULL,
-};
-
 /* model_index.json of diffusers: "unet": ["library", "Class"] in the outermost object. A library
  * that is none of its own or a pipeline's is imported. */
 static void end_list(walking *w, const level *l) {
@@ -283,7 +269,7 @@ static void end_list(walking *w, const level *l) {
     }
     if (hint ||
         (w->depth == 2 && sft__content_ends(sft__content_base(w->c->name), "model_index.json"))) {
-        foreign_module(w, &l->fields[F_MODULE], diffusers_own,
+        foreign_module(w, &l->fields[F_MODULE], sft__diffusers_own,
                        "a module that diffusers would import");
     }
     if (w->depth > 1 && above->object && is(&above->key, "id")) {
@@ -435,8 +421,10 @@ static void check_place(walking *w, const level *l, const level *above, const sf
     const bool shard = above != NULL && above->object && is(&above->key, "weight_map");
     const bool module = l->object && is(&l->key, "path") &&
                         sft__content_ends(sft__content_base(w->c->name), "modules.json");
+    const bool manifest = w->depth > 3 && !l->object && above->object && is(&above->key, "paths") &&
+                          is(&w->levels[1].key, "weightsManifest"); /* TF.js */
 
-    if ((shard || module) && sft__content_leads_away(field(room, s))) {
+    if ((shard || module || manifest) && sft__content_leads_away(field(room, s))) {
         find(w, SFT_SCAN_DANGEROUS, "config-path", s,
              "weights outside of the model's directory, which its loader would read");
     }
@@ -466,6 +454,23 @@ static void note_pair(level *l, const sft__json_str *s) {
         l->imports = *s;
     } else if (is_listed(&l->key, names)) {
         l->attribute = *s;
+    }
+}
+
+static void note_node(level *l, const sft__json_str *s) {
+    static const char *const keys[N_COUNT] = {"op", "opType", "op_type", "domain", "key", "value"};
+
+    if (!l->object || l->key.len < 2 || memchr("odkv\\", l->key.raw[0], 5) == NULL) {
+        return;
+    }
+    if (!l->node) {
+        memset(l->nodes, 0, sizeof l->nodes);
+    }
+    for (size_t i = 0; i < N_COUNT; i++) {
+        if (is(&l->key, keys[i])) {
+            l->nodes[i] = *s;
+            l->node = true;
+        }
     }
 }
 
@@ -505,6 +510,9 @@ static void on_text(walking *w, const sft__json_str *s) {
     check_target(w, l, above, s);
     check_place(w, l, above, s);
     note_pair(l, s);
+    if (w->graph) {
+        note_node(l, s);
+    }
     if (l->object && is(&l->key, "expr_str")) {
         const uint32_t verdict =
             s->escaped ? SFT_SCAN_UNKNOWN : sft__content_expression(s->raw, s->len);
@@ -537,6 +545,10 @@ static void on_key(walking *w, const sft__json_str *s) {
     char room[FIELD_MOST];
 
     l->key = *s;
+    if (w->depth == 1) {
+        w->graph = is(s, "graph") || is(s, "modelTopology") || is(s, "functions") ||
+                   is(s, "trainingInfo") || is(s, "training_info");
+    }
     any_text(w, s, false);
     if (s->len > 32) {
         return;
@@ -580,7 +592,7 @@ static void push(walking *w, bool object) {
         upper->code = true; /* [bytes of code, defaults, closure] */
     }
     level *l = &w->levels[++w->depth];
-    memset(l, 0, sizeof *l);
+    memset(l, 0, offsetof(level, nodes));
     l->object = object;
     l->templates = templates;
 }

@@ -92,6 +92,9 @@ static void builtin(const sft__content *c, const sft__keras *o) {
 }
 
 static void module_of(const sft__content *c, const sft__keras *o) {
+    static const char *const acting[] = {
+        "load_model",      "save_model",  "load_weights",      "save_weights", "model_from_json",
+        "model_from_yaml", "clone_model", "model_from_config", "load_data",    NULL};
     const char *inside = inside_keras(o->module);
     const bool function = strcmp(o->class_name, "function") == 0 && o->config != NULL;
     const char *name = function ? o->config : o->class_name;
@@ -103,8 +106,8 @@ static void module_of(const sft__content *c, const sft__keras *o) {
             sft__content_global(o->module, strlen(o->module), name, strlen(name));
         say(c, o, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "keras-module",
             o->module, "a module that is none of Keras's: Keras would import it");
-    } else if (sft__content_keras_word(name, strlen(name)) || below(inside, "utils") ||
-               below(inside, "config") || below(inside, "saving")) {
+    } else if (sft__content_keras_word(name, strlen(name)) || is_one_of(name, acting) ||
+               below(inside, "utils") || below(inside, "config") || below(inside, "saving")) {
         say(c, o, SFT_SCAN_DANGEROUS, "keras-module", name,
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
     } else if (!builds_models(inside)) {

@@ -165,8 +165,8 @@ static const char *find(const char *p, const char *end, const char *word) {
 
 /* CSS and attributes: nothing but colours, lengths and references to the image itself. */
 static bool check_value(svg_in *s, const char *p, const char *end) {
-    static const char *const bad[] = {"script",   "@import",      "expression",
-                                      "behavior", "-moz-binding", "\\"};
+    static const char *const bad[] = {"script",       "@import", "expression", "behavior",
+                                      "-moz-binding", "\\",      "image-set(", "src("};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (find(p, end, bad[i]) != NULL) {
@@ -185,8 +185,24 @@ static bool check_value(svg_in *s, const char *p, const char *end) {
     return true;
 }
 
+/* "&#117;", "&#x75;": a letter, or a sign that addresses and styles have, that had no need of it.
+ */
+static bool is_hidden(const char *p, const char *stop) {
+    const bool hex = p < stop && (*p | 0x20) == 'x';
+    uint32_t value = 0;
+
+    for (p += hex; p < stop && value < 0x80; p++) {
+        const char c = (char)(*p | 0x20);
+        const bool digit = *p >= '0' && *p <= '9';
+        value = value * (hex ? 16 : 10) + (uint32_t)(digit ? *p - '0' : c - 'a' + 10);
+    }
+    return (value >= '0' && value <= ':') || (value >= 'A' && value <= 'Z') ||
+           (value >= 'a' && value <= 'z') || value == '(' || value == ')' || value == '/' ||
+           value == '\\';
+}
+
 /* Only XML's own entities, and none where a reference is. */
-static bool check_entities(svg_in *s, const char *p, const char *end) {
+static bool check_entities(svg_in *s, const char *p, const char *end, bool value) {
     static const char *const own[] = {"amp", "lt", "gt", "quot", "apos", NULL};
 
     for (const char *q = memchr(p, '&', (size_t)(end - p)); q != NULL;
@@ -194,6 +210,9 @@ static bool check_entities(svg_in *s, const char *p, const char *end) {
         const char *stop = memchr(q, ';', (size_t)(end - q));
         if (stop == NULL || (q[1] != '#' && !is_among(own, q + 1, (size_t)(stop - q - 1)))) {
             return fail(s, q, "an entity that is none of XML's own");
+        }
+        if (value && q[1] == '#' && is_hidden(q + 2, stop)) {
+            return fail(s, q, "letters that are written as numbers");
         }
     }
     return true;
@@ -254,7 +273,7 @@ static bool take_attribute(svg_in *s) {
         memchr(value, '&', (size_t)(stop - value)) != NULL) {
         return fail(s, from, "a style in other letters");
     }
-    return check_entities(s, value, stop) && check_value(s, value, stop);
+    return check_entities(s, value, stop, true) && check_value(s, value, stop);
 }
 
 /* Behind '<'. */
@@ -340,7 +359,7 @@ static bool take_all(svg_in *s) {
     while (s->p < s->end) {
         const char *tag = memchr(s->p, '<', (size_t)(s->end - s->p));
         const char *stop = tag != NULL ? tag : s->end;
-        if (!check_entities(s, s->p, stop) || (s->style && !check_value(s, s->p, stop))) {
+        if (!check_entities(s, s->p, stop, false) || (s->style && !check_value(s, s->p, stop))) {
             return false;
         }
         if (s->style && memchr(s->p, '&', (size_t)(stop - s->p)) != NULL) {

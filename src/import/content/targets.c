@@ -369,6 +369,30 @@ static bool is_odd(const char *value, size_t len, size_t last, const char **sent
     return is_big(value[last]) && is_small(value[last - 2]) && len - last > 2;
 }
 
+/* A name that is imported, but not called: what type checkers, packagers and test runners list as
+ * modules and plugins ("pandas.io.sql"). Nor is a class by the everyday word "type", by which
+ * documents and schemas tell kinds. What reaches the operating system is none of these. */
+static bool is_not_called(const char *key, size_t key_len, const char *value, size_t len,
+                          size_t last) {
+    const size_t first = (size_t)((const char *)memchr(value, '.', len) - value);
+    const bool standard = sft__global_is_standard(value, first);
+    const bool lists = sft__text_has(key, key_len, "odule") ||
+                       sft__text_has(key, key_len, "lugin") ||
+                       sft__text_has(key, key_len, "ackage");
+
+    for (size_t i = 0; i < len;) {
+        size_t n = 0;
+        while (i + n < len && value[i + n] != '.') {
+            n++;
+        }
+        if (sft__text_is_one(value + i, n, roots)) {
+            return false;
+        }
+        i += n + 1;
+    }
+    return lists ? !standard : is(key, key_len, "type") && standard && is_big(value[last]);
+}
+
 uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
                              bool by_key, const char **sentence) {
     unsigned parts = 0;
@@ -403,6 +427,10 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
         return verdict;
     }
     verdict = dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
+    if (verdict == SFT_SCAN_DANGEROUS && dotted && !always &&
+        is_not_called(key, key_len, value, len, last)) {
+        return SFT_SCAN_UNKNOWN;
+    }
     return called || sft__text_is_one(
                          value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
                ? verdict
