@@ -238,7 +238,7 @@ def cases():
     yield "keras.yaml", "class_name: Dense\nconfig: x\n" * 350000, H
     yield "calls.json", js({"x": ["f(x)"] * 1500000}), H
     yield "paths.json", js({"command": ["a;b;c;"] * 1500000}), H
-    yield "requirements.txt", "torch==2.0 # x\n" * 3000000, H
+    yield "requirements.txt", "torch==2.0 # x\n" * 2000000, H
 
 
 def settings_cases():
