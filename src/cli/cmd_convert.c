@@ -134,6 +134,7 @@ static bool read_json(converting *k, const char *path) {
             !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
             status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
         }
+        status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
         sft_source_close(source);
     }
     if (status != SFT_OK) {

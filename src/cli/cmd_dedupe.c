@@ -4,9 +4,14 @@
  * them again. Read batch.h first.
  */
 #include "batch.h"
-#include "team.h"
+#include "lost.h"
 #include "ranks.h"
+#include "sys.h"
+#include "team.h"
+#include "verify.h"
 #include "work.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool open_ranks(cli *c, const char *operand, sft_checkpoint **out) {
@@ -70,6 +75,33 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
     return true;
 }
 
+/* Digests of files are of what these hold: dedupe keeps those of metadata for expand, in its
+ * record. */
+static void tell_digests(cli_batch *b, bool expand) {
+    cli *c = b->c;
+    char **paths;
+    const size_t count = cli_text(c, "record") == NULL ? cli_verify_files(c, b->source, &paths) : 0;
+
+    if (count == 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(paths[i]);
+    }
+    free(paths);
+    const size_t room = strlen(b->source) + sizeof "/dedupe.json";
+    char *record = cli_alloc(room, 1);
+    (void)snprintf(record, room, "%s/dedupe.json", b->source);
+    if (!expand) {
+        cli_warn(c, b->source,
+                 "recorded digests do not go with what is written (those in the files are in "
+                 "dedupe.json, for expand); --record records new ones");
+    } else if (cli_sys_kind(record) != CLI_KIND_FILE) {
+        cli_lost_digests(c, b->source, 0, "what is written", "--record");
+    }
+    free(record);
+}
+
 static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expand) {
     cli *c = b->c;
     const char *rule = expand ? NULL : cli_text(c, "rule");
@@ -95,6 +127,7 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
              tensors == 1 ? "replica" : "replicas", cli_size(size, bytes, c->units),
              expand ? "come back" : "go");
     take_files(b, d);
+    tell_digests(b, expand);
     if (expand || compare(b, d)) {
         cli_batch_run(b, expand ? "expanding" : "removing replicas");
     }

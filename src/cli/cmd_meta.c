@@ -256,6 +256,10 @@ static bool import_file(cli *c, const char *path, changes *ch) {
         cli_fail_plainly(c, path, &err);
         return false;
     }
+    if (cli_meta_different(&ch->imported, &err) != SFT_OK) {
+        cli_fail_plainly(c, path, &err);
+        return false;
+    }
     add_imported(c, ch);
     return true;
 }

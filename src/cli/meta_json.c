@@ -5,6 +5,7 @@
  */
 #include "meta_json.h"
 #include "cmd.h"
+#include "work.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,33 @@ bool cli_meta_parse(meta_pairs *pairs, const char *json, size_t len, const char 
     *fault = r.fault;
     *at = r.at;
     return good;
+}
+
+static int by_key(const void *a, const void *b) {
+    const sft_metadata_entry *x = *(const sft_metadata_entry *const *)a;
+    const sft_metadata_entry *y = *(const sft_metadata_entry *const *)b;
+
+    return cli_compare_bytes(x->key, x->key_len, y->key, y->key_len);
+}
+
+sft_status cli_meta_different(const meta_pairs *pairs, sft_error *err) {
+    const sft_metadata_entry **sorted = cli_alloc(pairs->count + 1, sizeof *sorted);
+    sft_status status = SFT_OK;
+
+    for (size_t i = 0; i < pairs->count; i++) {
+        sorted[i] = &pairs->entries[i];
+    }
+    qsort(sorted, pairs->count, sizeof *sorted, by_key);
+    for (size_t i = 1; i < pairs->count && status == SFT_OK; i++) {
+        if (by_key(&sorted[i - 1], &sorted[i]) == 0) {
+            char key[100];
+            (void)sft_escape(key, sizeof key, sorted[i]->key, sorted[i]->key_len);
+            status = sft_error_set(err, SFT_E_DUPLICATE, 0, SFT_NO_OFFSET, NULL, 0,
+                                   "the key \"%s\" is there twice", key);
+        }
+    }
+    free(sorted);
+    return status;
 }
 
 void cli_meta_reset(meta_pairs *pairs) {

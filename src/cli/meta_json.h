@@ -20,6 +20,8 @@ typedef struct meta_pairs {
  * either way. */
 bool cli_meta_parse(meta_pairs *pairs, const char *json, size_t len, const char **fault,
                     size_t *at);
+/* Refuses keys that are there twice, as files with such metadata are. */
+sft_status cli_meta_different(const meta_pairs *pairs, sft_error *err);
 void cli_meta_reset(meta_pairs *pairs);
 
 #endif

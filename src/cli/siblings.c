@@ -9,6 +9,7 @@
 #include "foreign.h"
 #include "lost.h"
 #include "sys.h"
+#include "verify.h"
 #include "wing.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,19 +182,51 @@ static void tell_file(cli *c, const char *operand, const char *folder, const fou
     }
 }
 
-/* Is a file of the model in the directory? */
-static bool is_part(const sft_catalog *catalog, const char *folder) {
+static bool is_in(const char *path, const char *folder) {
     const size_t len = strlen(folder);
 
-    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
-        const char *path = sft_catalog_file_at(catalog, i)->path;
-        for (const char *at = path; (at = strstr(at, folder)) != NULL; at++) {
-            if ((at == path || at[-1] == '/') && at[len] == '/') {
-                return true;
-            }
+    for (const char *at = path; (at = strstr(at, folder)) != NULL; at++) {
+        if ((at == path || at[-1] == '/' || at[-1] == '\\') && (at[len] == '/' || at[len] == '\\')) {
+            return true;
         }
     }
     return false;
+}
+
+/* The files of ranks, also those of which replicas stand in; found when they are first asked for. */
+typedef struct ranks {
+    char **paths;
+    size_t count;
+    bool known;
+} ranks;
+
+/* Is a file of the model in the directory? */
+static bool is_part(cli *c, const char *operand, const sft_catalog *catalog, ranks *r,
+                    const char *folder) {
+    bool digests;
+
+    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
+        if (is_in(sft_catalog_file_at(catalog, i)->path, folder)) {
+            return true;
+        }
+    }
+    if (!r->known) {
+        r->known = true;
+        r->count = cli_verify_ranks(c, operand, &r->paths, &digests);
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        if (is_in(r->paths[i], folder)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void drop_ranks(ranks *r) {
+    for (size_t i = 0; i < r->count; i++) {
+        free(r->paths[i]);
+    }
+    free(r->paths);
 }
 
 static void tell_folder(cli *c, const char *operand, const char *folder, const char *name) {
@@ -269,6 +302,7 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
     }
     sft_catalog *again = folder != NULL && catalog == NULL ? open_again(c, operand) : NULL;
     listing all = {NULL, 0, 0};
+    ranks r = {NULL, 0, false};
 
     catalog = catalog != NULL ? catalog : again;
     if (folder != NULL && catalog != NULL) {
@@ -276,7 +310,7 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
     }
     for (size_t i = 0; i < all.count; i++) {
         const found *f = &all.list[i];
-        if (f->folder ? is_part(catalog, f->name)
+        if (f->folder ? is_part(c, operand, catalog, &r, f->name)
                       : is_read(catalog, f->name) || is_data(catalog, f->name)) {
             continue;
         }
@@ -288,6 +322,7 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
             tell_file(c, operand, folder, f);
         }
     }
+    drop_ranks(&r);
     drop(&all);
     sft_catalog_close(again);
     free(folder);

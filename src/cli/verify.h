@@ -51,6 +51,8 @@ bool cli_verify_inputs(cli *c);
 /* The files of a checkpoint of many ranks, where digests are recorded in some: they speak of what
  * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
 size_t cli_verify_files(cli *c, const char *operand, char ***paths);
+/* The same whether they record digests, which *digests says, or not. */
+size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests);
 
 /* Which tensors somebody looks at: of a catalog those that are chosen (NULL: all), and of these share
  * `number`, from 0, of `of`. */

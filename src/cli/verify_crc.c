@@ -107,16 +107,16 @@ static bool has_digests(const sft_catalog *catalog) {
     return there;
 }
 
-size_t cli_verify_files(cli *c, const char *operand, char ***paths) {
+size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests) {
     const uint32_t kind = cli_ranks_kind(operand);
     const sft_checkpoint_api *api = cli_ranks_api(NULL);
     sft_checkpoint *checkpoint;
     sft_open_options open;
     sft_limits limits;
     size_t count = 0;
-    bool any = false;
 
     *paths = NULL;
+    *digests = false;
     if (api == NULL || kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE ||
         kind == SFT_CHECKPOINT_STEPS) {
         return 0;
@@ -134,9 +134,16 @@ size_t cli_verify_files(cli *c, const char *operand, char ***paths) {
         const char *path = sft_catalog_file_at(parts[i].catalog, 0)->path;
         (*paths)[i] = cli_alloc(strlen(path) + 1, 1);
         memcpy((*paths)[i], path, strlen(path));
-        any = any || has_digests(parts[i].catalog);
+        *digests = *digests || has_digests(parts[i].catalog);
     }
     api->checkpoint_close(checkpoint);
+    return count;
+}
+
+size_t cli_verify_files(cli *c, const char *operand, char ***paths) {
+    bool any;
+    const size_t count = cli_verify_ranks(c, operand, paths, &any);
+
     for (size_t i = 0; i < count && !any; i++) {
         free((*paths)[i]);
     }

@@ -643,6 +643,28 @@ def over_read(base):
           first.stderr + r.stderr)
     r = tool("reshard", "m.safetensors", "--target-layout", "plan", "-r", "2", "-o", "out", "-f")
     check("and one from elsewhere", r.returncode == 0, r.stderr)
+    put(os.path.join(d, "two"), {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"dp": 2, "tp": 2}},
+                                 "tensors": [{"name": "t0", "cuts": ["tp", None]}, {"pattern": "t*", "whole": True}]})
+    tool("reshard", "m.safetensors", "--target-layout", "two", "-o", "four")
+    for rank in (1, 3):
+        shutil.rmtree(os.path.join(d, "four", "rank_%d" % rank))
+    r = tool("cp", "--partial", "four", "some.safetensors")
+    check("ranks that are read are not left out", r.returncode == 0 and "carried" not in r.stderr and '"t0" is left out' in r.stderr, r.stderr)
+    shutil.copytree(os.path.join(d, "four", "rank_0"), os.path.join(d, "four", "other"))
+    r = tool("cp", "-f", "--partial", "four", "some.safetensors")
+    check("and what else has weights is", r.returncode == 0 and r.stderr.count("carried") == 1 and "other:" in r.stderr, r.stderr)
+    tool("reshard", "m.safetensors", "--target-layout", "two", "-o", "dup")
+    files = [os.path.join("dup", "rank_%d" % k, "model.safetensors") for k in range(4)]
+    r = tool("dedupe", "dup", "-o", "none")
+    check("dedupe without digests", r.returncode == 0 and "digests" not in r.stderr, r.stderr)
+    tool("verify", "--record", "crc32c", *files)
+    for more, said in (((), True), (("--record", "crc32c"), False)):
+        r = tool("dedupe", "dup", "-o", "less" + "".join(more), *more)
+        check("dedupe of files with digests", r.returncode == 0 and said == ("do not go with what is written" in r.stderr), r.stderr)
+    r = tool("expand", "less", "-o", "more")
+    check("which expand gives back", r.returncode == 0 and tool("verify", "more").returncode == 0 and
+          all("sft.crc32c" in tool("meta", f).stdout and tool("meta", f).stdout == tool("meta", f.replace("dup", "more", 1)).stdout
+              for f in files), r.stderr)
 
 
 # ---------------------------------------------------------------- somebody's files in a staging directory

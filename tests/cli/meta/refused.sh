@@ -14,6 +14,7 @@ bad '{"a": "\\x"}'
 bad '{"a": "b'
 bad '{"a": "\377"}'
 bad '{"a": "\001"}'
+bad '{"a": "1", "b": "2", "\u0061": "1"}'
 bad ''
 try --import nothing.json
 safetensors meta bad/dtype.safetensors --set a=b; echo "exit $?"
