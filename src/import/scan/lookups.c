@@ -11,8 +11,8 @@
 #include "import/walk/walk.h"
 
 enum {
-    NAME_MOST = 64,  /* bytes of a module, or of a name */
-    LOOKUP_COST = 8, /* opcodes */
+    NAME_MOST = 64,   /* bytes of a module, or of a name */
+    LOOKUP_COST = 16, /* opcodes */
     FOUND_COST = 64,
     STACK_MOST = 32,
     AHEAD = 4096, /* bytes behind a look-up in which its call is looked for */
@@ -473,7 +473,7 @@ static void take_lines(const looking *g, const uint8_t *lf) {
     while (l.stop < g->end && l.stop - lf < NAME_MOST && is_word(*l.stop)) {
         l.stop++;
     }
-    if (l.stop == g->end || *l.stop != '\n' || l.stop == lf + 1) {
+    if (l.stop == g->end || *l.stop != '\n' || l.stop == lf + 1 || sft__scan_spent(g->s, g->part)) {
         return;
     }
     const bool called = is_called(lf + 1, (size_t)(l.stop - lf) - 1);
