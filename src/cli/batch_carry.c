@@ -7,6 +7,7 @@
 #include "batch.h"
 #include "cp.h"
 #include "lost.h"
+#include "other_name.h"
 #include "verify.h"
 #include "wing.h"
 #include <stdlib.h>
@@ -180,17 +181,13 @@ static sft_status link_file(linking *k, sft_error *err) {
     k->count = 0;
     mark_taken(k);
     for (size_t i = 0; i < count; i++) {
-        size_t len;
-        size_t of;
-        const char *name = sft_catalog_alias_at(b->named, i, &len, &of);
-        const sft_tensor *t = sft_catalog_at(b->named, of);
-        const sft_tensor *shows = sft_catalog_find(b->named, name, len);
-        const bool whole = cli_shows_all(t, shows);
-        if (goes_on(k, name, len, t)) {
+        const cli_other_name n = cli_other_name_at(b->named, i);
+        const sft_tensor *t = n.whole;
+        if (goes_on(k, n.name, n.len, t)) {
             k->kept[i] = true;
-        } else if (k->takes[of] && (whole || is_plain(k, t))) {
-            k->names[k->count++] = (sft_writer_name){name, len, t->name, t->name_len, t->dtype,
-                                                     t,    whole ? NULL : shows};
+        } else if (k->takes[n.index] && (!n.part || is_plain(k, t))) {
+            k->names[k->count++] = (sft_writer_name){
+                n.name, n.len, t->name, t->name_len, t->dtype, t, n.part ? n.shows : NULL};
             k->kept[i] = true;
         }
     }
@@ -211,12 +208,10 @@ static void tell_left(cli_batch *b, const bool *kept, size_t count) {
     size_t left = 0;
 
     for (size_t i = 0; i < count; i++) {
-        size_t len;
-        size_t of;
-        const char *name = sft_catalog_alias_at(b->named, i, &len, &of);
+        const cli_other_name o = cli_other_name_at(b->named, i);
         b->alias_count += kept[i];
         if (!kept[i]) {
-            cli_lost_note(b->c, name, len, "another name of a part of a tensor: convert keeps it");
+            cli_lost_note(b->c, o.name, o.len, "another name of a part of a tensor: convert keeps it");
             left++;
         }
     }

@@ -58,8 +58,6 @@ typedef struct cli_copy {
     bool apart[2];    /* gguf.tensors, gguf.types of several files are not put together */
 } cli_copy;
 
-/* cp_alias.c: is `t`, which a name finds, all of the tensor `of`, or a part of it? */
-bool cli_shows_all(const sft_tensor *of, const sft_tensor *t);
 /* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the
  * rest are others. What shows a part of a tensor that does not go on as it is becomes an item. */
 bool cli_copy_link(cli_copy *copy, cli_item *chosen, size_t count);

@@ -7,6 +7,7 @@
 #include "cp.h"
 #include "lost.h"
 #include "foreign.h"
+#include "other_name.h"
 #include "wing.h"
 #include "work.h"
 #include <stdlib.h>
@@ -14,32 +15,20 @@
 
 /* ---------------------------------------------------------------- other names */
 
-bool cli_shows_all(const sft_tensor *of, const sft_tensor *t) {
-    return t == of || (t->dtype->id == of->dtype->id && t->rank == of->rank &&
-                       (of->rank == 0 ||
-                        memcmp(t->shape, of->shape, of->rank * sizeof *of->shape) == 0) &&
-                       t->nbytes == of->nbytes && t->pieces[0].strides == of->pieces[0].strides);
-}
-
 size_t cli_copy_other_names(const cli_copy *copy, cli_item *items) {
     const size_t count = sft_catalog_alias_count(copy->catalog);
 
     for (size_t i = 0; i < count; i++) {
-        size_t len;
-        size_t of;
-        const char *name = sft_catalog_alias_at(copy->catalog, i, &len, &of);
-        const sft_tensor *whole = sft_catalog_at(copy->catalog, of);
-        const sft_tensor *t = sft_catalog_find(copy->catalog, name, len);
-        const bool part = !cli_shows_all(whole, t);
-        items[i] = (cli_item){.tensor = part ? t : whole,
-                              .dtype = t->dtype,
-                              .from = name,
-                              .from_len = len,
-                              .name = name,
-                              .name_len = len,
-                              .nbytes = t->nbytes,
-                              .whole = whole,
-                              .part = part};
+        const cli_other_name o = cli_other_name_at(copy->catalog, i);
+        items[i] = (cli_item){.tensor = o.part ? o.shows : o.whole,
+                              .dtype = o.shows->dtype,
+                              .from = o.name,
+                              .from_len = o.len,
+                              .name = o.name,
+                              .name_len = o.len,
+                              .nbytes = o.shows->nbytes,
+                              .whole = o.whole,
+                              .part = o.part};
     }
     return count;
 }

@@ -29,14 +29,6 @@ typedef struct ls_listing {
     size_t count;
 } ls_listing;
 
-/* Another name of a tensor; shows: the tensor, or the part of it, that it finds. */
-typedef struct ls_alias {
-    const char *name;
-    size_t len;
-    const sft_tensor *of;
-    const sft_tensor *shows;
-} ls_alias;
-
 /* Does --filter let the name through? */
 bool cli_ls_wanted(const cli *c, const char *name, size_t len);
 

@@ -4,19 +4,15 @@
  * their names, or how many there are. Read ls.h first.
  */
 #include "ls.h"
-#include <string.h>
+#include "other_name.h"
 
 /* Calls `each` with every alias that --filter lets through; returns how many. */
-static size_t walk(ls_listing *l, void (*each)(void *ctx, const ls_alias *alias), void *ctx) {
+static size_t walk(ls_listing *l, void (*each)(void *ctx, const cli_other_name *alias), void *ctx) {
     const size_t count = sft_catalog_alias_count(l->catalog);
     size_t wanted = 0;
 
     for (size_t i = 0; i < count && !cli_stopped(l->c); i++) {
-        ls_alias a;
-        size_t of = 0;
-        a.name = sft_catalog_alias_at(l->catalog, i, &a.len, &of);
-        a.of = sft_catalog_at(l->catalog, of);
-        a.shows = sft_catalog_find(l->catalog, a.name, a.len);
+        const cli_other_name a = cli_other_name_at(l->catalog, i);
         if (a.shows != NULL && cli_ls_wanted(l->c, a.name, a.len)) {
             wanted++;
             if (each != NULL) {
@@ -27,25 +23,17 @@ static size_t walk(ls_listing *l, void (*each)(void *ctx, const ls_alias *alias)
     return wanted;
 }
 
-static bool is_whole(const ls_alias *a) {
-    return a->shows == a->of ||
-           (a->shows->nbytes == a->of->nbytes && a->shows->dtype->id == a->of->dtype->id &&
-            a->shows->rank == a->of->rank && a->shows->pieces[0].strides == NULL &&
-            (a->of->rank == 0 || memcmp(a->shows->shape, a->of->shape,
-                                        a->of->rank * sizeof *a->of->shape) == 0));
-}
-
 /* ---------------------------------------------------------------- text */
 
-static void row(void *ctx, const ls_alias *a) {
+static void row(void *ctx, const cli_other_name *a) {
     cli_table *t = ctx;
     char shape[CLI_SHAPE_ROOM];
 
     cli_table_text(t, a->name, a->len);
-    cli_table_text(t, a->of->name, a->of->name_len);
+    cli_table_text(t, a->whole->name, a->whole->name_len);
     cli_table_cell(t, "%s", a->shows->dtype->name);
     cli_table_cell(t, "%s", cli_shape(shape, a->shows->shape, a->shows->rank));
-    cli_table_cell(t, "%s", is_whole(a) ? "all" : "part");
+    cli_table_cell(t, "%s", a->part ? "part" : "all");
 }
 
 void cli_ls_alias_table(ls_listing *l) {
@@ -69,7 +57,7 @@ void cli_ls_alias_note(ls_listing *l) {
     }
 }
 
-static void name(void *ctx, const ls_alias *a) {
+static void name(void *ctx, const cli_other_name *a) {
     const ls_listing *l = ctx;
     const bool raw = cli_flag(l->c, "null");
 
@@ -87,14 +75,14 @@ void cli_ls_alias_names(ls_listing *l) {
 
 /* ---------------------------------------------------------------- JSON */
 
-static void member(void *ctx, const ls_alias *a) {
+static void member(void *ctx, const cli_other_name *a) {
     cli_json *j = ctx;
 
     cli_json_open(j, '{');
     cli_json_key(j, "name");
     cli_json_text(j, a->name, a->len);
     cli_json_key(j, "of");
-    cli_json_text(j, a->of->name, a->of->name_len);
+    cli_json_text(j, a->whole->name, a->whole->name_len);
     cli_json_key(j, "dtype");
     cli_json_string(j, a->shows->dtype->name);
     cli_json_key(j, "shape");
@@ -104,7 +92,7 @@ static void member(void *ctx, const ls_alias *a) {
     }
     cli_json_close(j, ']');
     cli_json_key(j, "whole");
-    cli_json_bool(j, is_whole(a));
+    cli_json_bool(j, !a->part);
     cli_json_close(j, '}');
 }
 
