@@ -522,10 +522,10 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
         return SFT_OK;
     }
     sft__buf_init(&path, r->job->allocator);
-    sft_status status = sft__stage_path(&path, r->stage.folder, ".sft-journal-lock", err);
+    sft_status status = sft__stage_guard(&r->stage, &path, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_disk_open_locked(path.data, &guard, &why);
-        if (status == SFT_E_STATE || (status != SFT_OK && !sft__stage_is_there(&r->stage))) {
+        if (status == SFT_E_STATE || !sft__stage_is_there(&r->stage)) {
             status = leave_to_others(r, err);
         } else if (status == SFT_OK) {
             status = publish(r, err);
@@ -535,6 +535,9 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
         }
     }
     sft__checkpoint_disk_close(guard);
+    if (guard != SFT__DISK_NONE) {
+        sft__stage_guard_end(path.data);
+    }
     sft__buf_reset(&path);
     return status;
 }

@@ -353,6 +353,29 @@ sft_status sft__stage_journal(const sft__stage *s, uint32_t task, uint32_t tasks
     return sft__stage_path(out, s->folder, name, err);
 }
 
+#ifdef _WIN32
+/* Beside the staging folder: none is renamed while something in it is open. */
+sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) {
+    out->len = 0;
+    sft__buf_text(out, s->folder);
+    sft__buf_text(out, ".lock");
+    sft__buf_add(out, "", 1);
+    return out->failed ? sft__fail_nomem(err, strlen(s->folder) + 6) : SFT_OK;
+}
+
+void sft__stage_guard_end(const char *path) {
+    (void)!sft__checkpoint_disk_remove(path, NULL); /* another one may have it by now */
+}
+#else
+sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) {
+    return sft__stage_path(out, s->folder, ".sft-journal-lock", err);
+}
+
+void sft__stage_guard_end(const char *path) {
+    (void)path; /* goes with the journals */
+}
+#endif
+
 sft_status sft__stage_board(const sft__stage *s, sft__buf *out, sft_error *err) {
     return sft__stage_path(out, s->folder, board, err);
 }

@@ -45,6 +45,9 @@ sft_status sft__stage_parents(const sft__stage *stage, const char *folder, const
 sft_status sft__stage_sync_parents(const sft__stage *stage, const char *name, sft_error *err);
 sft_status sft__stage_journal(const sft__stage *stage, uint32_t task, uint32_t tasks, sft__buf *out,
                               sft_error *err);
+/* The file that the task holds which publishes; guard_end: after it was closed. */
+sft_status sft__stage_guard(const sft__stage *stage, sft__buf *out, sft_error *err);
+void sft__stage_guard_end(const char *path);
 /* The file by which the processes of a group see how far the others are. */
 sft_status sft__stage_board(const sft__stage *stage, sft__buf *out, sft_error *err);
 /* What all journals in a folder say; none is fine. */
