@@ -35,8 +35,6 @@ static bool holds(const char *text, size_t len, const char *word) {
 
 /* Values of which YOLOv5, Ultralytics and those that load their models make Python's. */
 static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
-    static const char *const keys[] = {"names",     "imgsz", "stride", "batch",     "channels",
-                                       "kpt_shape", "args",  "task",   "kpt_names", NULL};
     static const char *const inner[] = {"__import__", "__globals__", "__subclasses__",
                                         "__builtins__", NULL};
     uint32_t verdict = SFT_SCAN_HARMLESS;
@@ -44,7 +42,7 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
     if (e->value_len > SFT__CONTENT_STRING) {
         return; /* said already */
     }
-    if (sft__text_is_one(e->key, e->key_len, keys)) {
+    if ((sft__setting_key(e->key, e->key_len) & SFT__KEY_METADATA) != 0) {
         const unsigned python = sft__setting_python(e->value, e->value_len);
         verdict = (python & SFT__PYTHON_REACHES) != 0 ? SFT_SCAN_DANGEROUS
                   : (python & SFT__PYTHON_CALLS) != 0 ? SFT_SCAN_UNKNOWN

@@ -531,7 +531,7 @@ static bool is_plain(const sft__setting *s) {
             return false;
         }
     }
-    return s->kinds == 0 && (s->len < 8 || !is_command(s)) &&
+    return (s->kinds & ~(unsigned)SFT__KEY_METADATA) == 0 && (s->len < 8 || !is_command(s)) &&
            (s->len < 12 || !sft__text_has(s->value, s->len, "import "));
 }
 

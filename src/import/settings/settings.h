@@ -14,21 +14,22 @@
 
 /* What the words of a key say about its value. */
 enum {
-    SFT__KEY_NAMES_CODE = 1,    /* a word such as plugin, handler, factory: what is imported */
-    SFT__KEY_RUNS = 2,          /* ends in a word such as command, script, hook */
-    SFT__KEY_PLACE = 4,         /* plugin_dir, code_path: a place that code is taken from */
-    SFT__KEY_MODULE = 8,        /* user_module: the name of a module, without dots, too */
-    SFT__KEY_PLUGINS = 16,      /* ends in plugin or plugins */
-    SFT__KEY_LOADED = 32,       /* known: a library or a file of Python is loaded */
-    SFT__KEY_EVALUATED = 64,    /* known: the value is evaluated as Python */
-    SFT__KEY_REPOSITORY = 128,  /* known: code of a repository or an address is run */
-    SFT__KEY_TRUSTS = 256,      /* allow_remote, allow_pickle */
-    SFT__KEY_TOKENS = 512,      /* a vocabulary */
-    SFT__KEY_FILES = 1024,      /* what a package has: a list of files */
-    SFT__KEY_SCRIPT = 2048,     /* evaluated: download */
-    SFT__KEY_LAYERS = 4096,     /* evaluated: backbone, head */
-    SFT__KEY_LIBRARY = 8192,    /* loaded, whatever its ending is */
-    SFT__KEY_ACTIVATION = 16384 /* evaluated, and what comes out of it is called */
+    SFT__KEY_NAMES_CODE = 1,     /* a word such as plugin, handler, factory: what is imported */
+    SFT__KEY_RUNS = 2,           /* ends in a word such as command, script, hook */
+    SFT__KEY_PLACE = 4,          /* plugin_dir, code_path: a place that code is taken from */
+    SFT__KEY_MODULE = 8,         /* user_module: the name of a module, without dots, too */
+    SFT__KEY_PLUGINS = 16,       /* ends in plugin or plugins */
+    SFT__KEY_LOADED = 32,        /* known: a library or a file of Python is loaded */
+    SFT__KEY_EVALUATED = 64,     /* known: the value is evaluated as Python */
+    SFT__KEY_REPOSITORY = 128,   /* known: code of a repository or an address is run */
+    SFT__KEY_TRUSTS = 256,       /* allow_remote, allow_pickle */
+    SFT__KEY_TOKENS = 512,       /* a vocabulary */
+    SFT__KEY_FILES = 1024,       /* what a package has: a list of files */
+    SFT__KEY_SCRIPT = 2048,      /* evaluated: download */
+    SFT__KEY_LAYERS = 4096,      /* evaluated: backbone, head */
+    SFT__KEY_LIBRARY = 8192,     /* loaded, whatever its ending is */
+    SFT__KEY_ACTIVATION = 16384, /* evaluated, and what comes out of it is called */
+    SFT__KEY_METADATA = 32768    /* evaluated as Python where it describes an exported model */
 };
 unsigned sft__setting_key(const char *key, size_t len);
 

@@ -237,11 +237,13 @@ static const word known[] = {
     {"act",
      SFT__KEY_EVALUATED | SFT__KEY_LAYERS | SFT__KEY_ACTIVATION}, /* Ultralytics, YOLOv5: eval() */
     {"activation", SFT__KEY_EVALUATED | SFT__KEY_LAYERS | SFT__KEY_ACTIVATION}, /* the same */
-    {"args", SFT__KEY_EVALUATED},                         /* Ultralytics, of exported models */
+    {"args", SFT__KEY_EVALUATED | SFT__KEY_METADATA},     /* Ultralytics, of exported models */
     {"backbone", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},   /* the same */
     {"backend_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, QNN */
     {"base", SFT__KEY_LOADED},                            /* mmengine: _base_ */
     {"bash_env", SFT__KEY_LIBRARY},                       /* of an environment */
+    {"batch", SFT__KEY_METADATA},                         /* Ultralytics, of exported models */
+    {"channels", SFT__KEY_METADATA},                      /* the same */
     {"custom_generate", SFT__KEY_REPOSITORY},             /* transformers */
     {"custom_op_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_op_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
@@ -251,25 +253,27 @@ static const word known[] = {
     {"dyld_insert_libraries", SFT__KEY_LIBRARY},        /* of an environment */
     {"files", SFT__KEY_FILES},
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
-    {"imgsz", SFT__KEY_EVALUATED},     /* Ultralytics, of exported models: eval() */
-    {"kpt_names", SFT__KEY_EVALUATED}, /* the same */
-    {"kpt_shape", SFT__KEY_EVALUATED}, /* the same */
-    {"ld_preload", SFT__KEY_LIBRARY},  /* of an environment */
+    {"imgsz", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* Ultralytics, of exported models: eval() */
+    {"kpt_names", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
+    {"kpt_shape", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
+    {"ld_preload", SFT__KEY_LIBRARY},                      /* of an environment */
     {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
     {"merges", SFT__KEY_TOKENS},
     {"model_lib", SFT__KEY_LOADED}, /* MLC-LLM */
     {"model_lib_path", SFT__KEY_LOADED},
-    {"names", SFT__KEY_EVALUATED}, /* Ultralytics, of exported models: eval() */
+    {"names", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* Ultralytics, of exported models: eval() */
     {"neck", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
-    {"node_options", SFT__KEY_LIBRARY},                                 /* of an environment */
-    {"plugin_dir", SFT__KEY_LOADED | SFT__KEY_LIBRARY},                 /* mmdetection3d */
-    {"py_modules", SFT__KEY_LIBRARY},                                   /* Ray */
-    {"pythonhome", SFT__KEY_LIBRARY},                                   /* of an environment */
-    {"pythonpath", SFT__KEY_LIBRARY},                                   /* of an environment */
-    {"pythonstartup", SFT__KEY_LIBRARY},                                /* of an environment */
-    {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},    /* vLLM */
-    {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},             /* FunASR */
+    {"node_options", SFT__KEY_LIBRARY},                              /* of an environment */
+    {"plugin_dir", SFT__KEY_LOADED | SFT__KEY_LIBRARY},              /* mmdetection3d */
+    {"py_modules", SFT__KEY_LIBRARY},                                /* Ray */
+    {"pythonhome", SFT__KEY_LIBRARY},                                /* of an environment */
+    {"pythonpath", SFT__KEY_LIBRARY},                                /* of an environment */
+    {"pythonstartup", SFT__KEY_LIBRARY},                             /* of an environment */
+    {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* vLLM */
+    {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},          /* FunASR */
+    {"stride", SFT__KEY_METADATA}, /* Ultralytics, of exported models */
+    {"task", SFT__KEY_METADATA},   /* the same */
     {"tool_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},         /* vLLM */
     {"trt_extra_plugin_lib_paths", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, TensorRT */
     {"type", SFT__KEY_NAMES_CODE},
