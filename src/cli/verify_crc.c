@@ -125,8 +125,12 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     SFT_INIT(&limits);
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
-    if (cli_ranks_open(c, operand, &open, &checkpoint, NULL) != SFT_OK) {
-        return 0; /* opening the whole says why */
+    const bool verbose = c->verbose;
+    c->verbose = false; /* opening the whole says what it is, and why it does not open */
+    const sft_status status = cli_ranks_open(c, operand, &open, &checkpoint, NULL);
+    c->verbose = verbose;
+    if (status != SFT_OK) {
+        return 0;
     }
     const sft_rank_part *parts = api->checkpoint_ranks(checkpoint, &count);
     *paths = cli_alloc(count + 1, sizeof **paths);
