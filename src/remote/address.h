@@ -31,7 +31,8 @@ const char *sft__reach_refusal(sft__reach from, sft__reach to);
  * cannot be read counts as SELF. */
 sft__reach sft__reach_sockaddr(const struct sockaddr *address);
 /* Of an address as text, in any form that a resolver takes without asking anybody ("0x7f.1", "0",
- * "[::ffff:10.0.0.1]"), or of the name localhost. False: it is another name. */
+ * "[::ffff:10.0.0.1]"), or of the name localhost. A zone and a dot at the end are looked past,
+ * whether or not this machine has such an interface. False: it is another name. */
 bool sft__reach_literal(const char *host, size_t len, sft__reach *reach);
 /* A socket as libcurl opens it. -1: none. */
 int sft__socket_open(int family, int type, int protocol);

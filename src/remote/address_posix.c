@@ -69,7 +69,6 @@ static bool is_localhost(const char *host, size_t len) {
     static const char name[] = "localhost";
     const size_t n = sizeof name - 1;
 
-    len -= len > 0 && host[len - 1] == '.' ? 1 : 0;
     if (len < n || (len > n && host[len - n - 1] != '.')) {
         return false;
     }
@@ -86,6 +85,9 @@ bool sft__reach_literal(const char *host, size_t len, sft__reach *reach) {
     struct addrinfo *found = NULL;
     char text[256];
 
+    while (len > 1 && host[len - 1] == '.') { /* of a name the root: a proxy may look past it */
+        len--;
+    }
     if (is_localhost(host, len)) {
         *reach = SFT__REACH_SELF;
         return true;
@@ -93,6 +95,8 @@ bool sft__reach_literal(const char *host, size_t len, sft__reach *reach) {
     if (len >= 2 && host[0] == '[' && host[len - 1] == ']') {
         host++;
         len -= 2;
+        const char *zone = memchr(host, '%', len); /* says by which interface, not how far */
+        len = zone != NULL ? (size_t)(zone - host) : len;
     }
     if (len == 0 || len >= sizeof text) {
         return false;

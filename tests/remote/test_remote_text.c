@@ -487,7 +487,15 @@ static void test_reach(void **state) {
         {"169.254.169.254", 1, SFT__REACH_LINK},
         {"[fe80::1]", 1, SFT__REACH_LINK},
         {"[::ffff:169.254.169.254]", 1, SFT__REACH_LINK},
+        {"169.254.169.254.", 1, SFT__REACH_LINK},
+        {"[fe80::1%25lo]", 1, SFT__REACH_LINK},
+        {"[fe80::1%25no-such-interface]", 1, SFT__REACH_LINK},
+        {"[fe80::1%eth7]", 1, SFT__REACH_LINK},
+        {"[::1%25lo]", 1, SFT__REACH_SELF},
+        {"127.0.0.1.", 1, SFT__REACH_SELF},
+        {"0x7f.1.", 1, SFT__REACH_SELF},
         {"10.1.2.3", 1, SFT__REACH_PRIVATE},
+        {"10.1.2.3..", 1, SFT__REACH_PRIVATE},
         {"172.16.0.1", 1, SFT__REACH_PRIVATE},
         {"172.31.255.255", 1, SFT__REACH_PRIVATE},
         {"192.168.0.1", 1, SFT__REACH_PRIVATE},
@@ -507,6 +515,12 @@ static void test_reach(void **state) {
         {"notlocalhost", 0, SFT__REACH_PUBLIC},
         {"", 0, SFT__REACH_PUBLIC},
         {"[]", 0, SFT__REACH_PUBLIC},
+        {"[%25lo]", 0, SFT__REACH_PUBLIC},
+        {".", 0, SFT__REACH_PUBLIC},
+        {"example.org.", 0, SFT__REACH_PUBLIC},
+        {"8.8.8.8.example.org.", 0, SFT__REACH_PUBLIC},
+        {"8.8.8.8.", 1, SFT__REACH_PUBLIC},
+        {"[2606:4700::1111%25eth0]", 1, SFT__REACH_PUBLIC},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
