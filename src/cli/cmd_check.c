@@ -4,6 +4,7 @@
  * words. Only headers are read, unless --digests asks for more. Read cmd.h first.
  */
 #include "cmd.h"
+#include "path_text.h"
 #include "ranks.h"
 #include "sys.h"
 #include "wing.h"
@@ -451,12 +452,6 @@ static void free_names(names *n) {
     free(n->items);
 }
 
-static bool ends_with(const char *text, const char *end) {
-    const size_t len = strlen(text);
-    const size_t end_len = strlen(end);
-    return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
-}
-
 static void on_entry(void *ctx, const char *name, bool is_folder) {
     walk *w = ctx;
 
@@ -464,7 +459,7 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
         if (name[0] != '.') {
             add_name(&w->folders, w->folder, name);
         }
-    } else if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) {
+    } else if (cli_ends_with(name, ".safetensors") || cli_ends_with(name, ".safetensors.index.json")) {
         add_name(&w->files, w->folder, name);
     }
 }
@@ -489,7 +484,7 @@ static bool parts_unknown(cli *c, const char *folder, const names *files) {
     sft_error err;
 
     for (size_t i = 0; i < files->count; i++) {
-        if (ends_with(files->items[i], ".index.json")) {
+        if (cli_ends_with(files->items[i], ".index.json")) {
             return false;
         }
     }
@@ -512,7 +507,7 @@ static bool lacks_index(const char *folder, const names *files) {
             strchr(path + skip, '/') != NULL) {
             continue;
         }
-        if (ends_with(path, ".index.json")) {
+        if (cli_ends_with(path, ".index.json")) {
             return false;
         }
         any = true;

@@ -6,6 +6,7 @@
 #include "cast_lost.h"
 #include "kept.h"
 #include "npy.h"
+#include "path_text.h"
 #include "sys.h"
 #include "view.h"
 #include "work.h"
@@ -127,12 +128,6 @@ static bool resolve(job *j) {
 
 /* ---------------------------------------------------------------- where to */
 
-static bool ends_with(const char *text, const char *end) {
-    const size_t len = strlen(text);
-    const size_t end_len = strlen(end);
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 static bool choose_output(job *j) {
     cli *c = j->c;
     const char *format = cli_text(c, "format");
@@ -140,9 +135,9 @@ static bool choose_output(job *j) {
 
     if (format != NULL) {
         j->npy = strcmp(format, "npy") == 0;
-    } else if (ends_with(j->output, ".npy")) {
+    } else if (cli_ends_with(j->output, ".npy")) {
         j->npy = true;
-    } else if (!to_stdout && !ends_with(j->output, ".bin") && !ends_with(j->output, ".raw")) {
+    } else if (!to_stdout && !cli_ends_with(j->output, ".bin") && !cli_ends_with(j->output, ".raw")) {
         cli_usage(c, "%s: neither .npy nor .bin: say which with --format", j->output);
         return false;
     }

@@ -5,6 +5,7 @@
  */
 #include "foreign.h"
 #include "lost.h"
+#include "path_text.h"
 #include "ranks.h"
 #include "sys.h"
 #include "url.h"
@@ -131,16 +132,10 @@ static sft_status open_several(cli *c, const char *operand, sft_catalog **out, s
                : status;
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    const size_t len = strlen(text);
-    const size_t n = strlen(ending);
-    return len >= n && strcmp(text + len - n, ending) == 0;
-}
-
 /* Refused by the core for this reason: a folder without safetensors, or an index of something else.
  */
 static bool may_be_several(const char *operand, sft_status status) {
-    if (status == SFT_E_INDEX && ends_with(operand, ".weights.json")) {
+    if (status == SFT_E_INDEX && cli_ends_with(operand, ".weights.json")) {
         return !cli_is_url(operand); /* of Keras: a list of files for a group */
     }
     if (cli_is_url(operand) || !is_about_content(status)) {
@@ -148,9 +143,9 @@ static bool may_be_several(const char *operand, sft_status status) {
     }
     return cli_sys_kind(operand) == CLI_KIND_FOLDER
                ? status == SFT_E_FORMAT
-               : ends_with(operand, ".weights.json") ||
-                     (ends_with(operand, ".index.json") &&
-                      !ends_with(operand, ".safetensors.index.json"));
+               : cli_ends_with(operand, ".weights.json") ||
+                     (cli_ends_with(operand, ".index.json") &&
+                      !cli_ends_with(operand, ".safetensors.index.json"));
 }
 
 /* A path of no file may be a prefix of TensorFlow's: then the index that it stands for. */
@@ -165,8 +160,8 @@ static const char *find_path(const char *operand, sft_status status, char *found
 
 /* Refused by the core; a wing that could tell more is not there to be asked. */
 static bool unasked(const char *operand, sft_status status, sft_error *err) {
-    if (!is_about_content(status) || ends_with(operand, ".safetensors") ||
-        ends_with(operand, ".safetensors.index.json")) {
+    if (!is_about_content(status) || cli_ends_with(operand, ".safetensors") ||
+        cli_ends_with(operand, ".safetensors.index.json")) {
         return false;
     }
     return (cli_ranks_possible(operand) && cli_wing_gone(CLI_WING_CHECKPOINT, err)) ||

@@ -3,6 +3,7 @@
  * cli/leftover.c - see leftover.h.
  */
 #include "leftover.h"
+#include "path_text.h"
 #include "sys.h"
 #include "url.h"
 #include <stdio.h>
@@ -14,12 +15,6 @@ typedef struct telling {
     const char *operand;
     size_t told;
 } telling;
-
-static bool ends_with(const char *text, const char *end) {
-    const size_t len = strlen(text);
-    const size_t n = strlen(end);
-    return len >= n && memcmp(text + len - n, end, n) == 0;
-}
 
 static void tell(telling *t, const char *name) {
     char text[300];
@@ -81,9 +76,9 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
         return;
     }
     if (name[0] == '.' &&
-        (is_folder ? ends_with(name, ".sft-part")
-                   : ends_with(name, ".sft-half") || ends_with(name, ".sft-older") ||
-                         ends_with(name, ".part.journal"))) {
+        (is_folder ? cli_ends_with(name, ".sft-part")
+                   : cli_ends_with(name, ".sft-half") || cli_ends_with(name, ".sft-older") ||
+                         cli_ends_with(name, ".part.journal"))) {
         tell(ctx, name);
     }
 }
@@ -122,7 +117,7 @@ void cli_leftover_tell(cli *c) {
         }
         if (cli_sys_kind(path) == CLI_KIND_FOLDER) {
             tell_in(&t, path);
-        } else if (ends_with(path, ".index.json")) { /* whether it is there or not */
+        } else if (cli_ends_with(path, ".index.json")) { /* whether it is there or not */
             const char *slash = strrchr(path, '/');
             const size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
             char *folder = cli_alloc(len + 2, 1);

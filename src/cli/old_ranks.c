@@ -3,28 +3,13 @@
  * cli/old_ranks.c - see old_ranks.h.
  */
 #include "old_ranks.h"
+#include "path_text.h"
 #include "ranks.h"
 #include "sys.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char *join(const char *folder, const char *name) {
-    const size_t room = strlen(folder) + strlen(name) + 2;
-    const size_t len = strlen(folder);
-    char *path = cli_alloc(room, 1);
-
-    (void)snprintf(path, room, "%s%s%s", folder, len > 0 && folder[len - 1] == '/' ? "" : "/",
-                   name);
-    return path;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    const size_t len = strlen(text);
-    const size_t end_len = strlen(end);
-    return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
-}
 
 /* ---------------------------------------------------------------- what lies there */
 
@@ -37,7 +22,7 @@ typedef struct listing {
 
 static void on_entry(void *ctx, const char *name, bool is_folder) {
     listing *l = ctx;
-    const bool weights = ends_with(name, ".safetensors") || ends_with(name, ".ckpt");
+    const bool weights = cli_ends_with(name, ".safetensors") || cli_ends_with(name, ".ckpt");
 
     if (name[0] == '.' || is_folder != l->folders ||
         (is_folder ? strncmp(name, "rank_", 5) != 0 : !weights)) {
@@ -73,11 +58,11 @@ static void list_others(cli_old_ranks *old, const char *const *planned, size_t c
     (void)cli_sys_list(old->folder, on_entry, &folders);
     for (size_t i = 0; i < folders.count; i++) {
         listing files = {folders.names[i], NULL, 0, false};
-        char *path = join(old->folder, folders.names[i]);
+        char *path = cli_path_in(old->folder, folders.names[i]);
         (void)cli_sys_list(path, on_entry, &files);
         for (size_t k = 0; k < files.count; k++) {
             if (!is_in(planned, count, files.names[k])) {
-                char *file = join(old->folder, files.names[k]);
+                char *file = cli_path_in(old->folder, files.names[k]);
                 old->files = cli_resize(old->files, old->count + 1, sizeof *old->files);
                 old->stamps = cli_resize(old->stamps, old->count + 1, sizeof *old->stamps);
                 old->stamps[old->count] = cli_sys_stamp(file);
@@ -95,7 +80,7 @@ static void list_others(cli_old_ranks *old, const char *const *planned, size_t c
 static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
 
 static uint64_t stamp_of(const cli_old_ranks *old, const char *name) {
-    char *path = join(old->folder, name);
+    char *path = cli_path_in(old->folder, name);
     const uint64_t stamp = cli_sys_stamp(path);
     free(path);
     return stamp;
@@ -127,8 +112,8 @@ char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t
 
 /* No link leads out of the directory. */
 static bool is_here(const cli_old_ranks *old, const char *name) {
-    char *path = join(old->folder, name);
-    char *folder = join(old->folder, name);
+    char *path = cli_path_in(old->folder, name);
+    char *folder = cli_path_in(old->folder, name);
 
     *strrchr(folder, '/') = '\0';
     const bool here = !cli_sys_is_link(folder) && !cli_sys_is_link(path);
@@ -140,7 +125,7 @@ static bool is_here(const cli_old_ranks *old, const char *name) {
 /* Is the file one of the ranks' of this checkpoint? */
 static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_part *parts,
                     size_t count) {
-    char *path = join(old->folder, name);
+    char *path = cli_path_in(old->folder, name);
     bool found = false;
 
     for (size_t i = 0; i < count && !found; i++) {
@@ -153,7 +138,7 @@ static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_p
 
 /* All of them are of the model whose layout.json lies there: it opens, and is whole. */
 static bool proven(const cli_old_ranks *old, const sft_checkpoint_api *api) {
-    char *layout = join(old->folder, "layout.json");
+    char *layout = cli_path_in(old->folder, "layout.json");
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint = NULL;
     sft_catalog *whole = NULL;
@@ -183,7 +168,7 @@ static const char journal[] = ".layout.json.sft-older"; /* a name in each line *
 /* A run that was killed has named all of them. */
 static bool is_named(const cli_old_ranks *old) {
     enum { MOST = 16 << 20 };
-    char *path = join(old->folder, journal);
+    char *path = cli_path_in(old->folder, journal);
     sft_source *source;
     bool all = false;
 
@@ -213,7 +198,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     if (old->count == 0 || old->journal || c->out.mute) {
         return true;
     }
-    char *path = join(old->folder, journal);
+    char *path = cli_path_in(old->folder, journal);
     int error = cli_sys_create(&file, path);
     for (size_t i = 0; i < old->count && error == 0; i++) {
         error = cli_sys_write(file.fd, old->files[i], strlen(old->files[i]));
@@ -266,7 +251,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         old->records[i] = stamp_of(old, records[i]);
     }
     if (old->count == 0) { /* all of them went before the run was killed */
-        char *path = join(folder, journal);
+        char *path = cli_path_in(folder, journal);
         old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
         free(path);
         return find_record(old, c, planned, count);
@@ -279,10 +264,9 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         }
     }
     char text[600];
-    (void)snprintf(text, sizeof text,
-                   "%.400s%s of another model, and readers would take %s for this one's",
-                   old->files[0], old->count > 1 ? " and others are" : " is",
-                   old->count > 1 ? "them" : "it");
+    (void)snprintf(
+        text, sizeof text, "%.400s%s of another model, and readers would take %s for this one's",
+        old->files[0], old->count > 1 ? " and others are" : " is", old->count > 1 ? "them" : "it");
     return refuse(c, folder, text,
                   c->force ? "nothing proves that they may be removed"
                            : "--force removes an older model that its layout.json proves");
@@ -312,14 +296,15 @@ static void remove_one(cli *c, const char *path, uint64_t stamp) {
     free(beside);
 }
 
-/* Also those that a run which was killed has emptied: a rank without a file is one that is missing. */
+/* Also those that a run which was killed has emptied: a rank without a file is one that is missing.
+ */
 static void remove_empty(const cli_old_ranks *old) {
     listing folders = {"", NULL, 0, true};
 
     (void)cli_sys_list(old->folder, on_entry, &folders);
     for (size_t i = 0; i < folders.count; i++) {
         folders.names[i][strlen(folders.names[i]) - 1] = '\0';
-        char *path = join(old->folder, folders.names[i]);
+        char *path = cli_path_in(old->folder, folders.names[i]);
         if (!cli_sys_is_link(path)) {
             cli_sys_remove_folder(path);
         }
@@ -329,7 +314,7 @@ static void remove_empty(const cli_old_ranks *old) {
 }
 
 static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
-    char *path = join(old->folder, records[i]);
+    char *path = cli_path_in(old->folder, records[i]);
     const uint64_t now = cli_sys_stamp(path);
 
     if (now == old->records[i]) {
@@ -342,7 +327,7 @@ static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
 
 static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
     for (size_t i = 0; i < old->count; i++) {
-        char *path = join(old->folder, old->files[i]);
+        char *path = cli_path_in(old->folder, old->files[i]);
         remove_one(c, path, old->stamps[i]);
         *strrchr(path, '/') = '\0';
         cli_sys_remove_folder(path);
@@ -359,7 +344,7 @@ static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, s
 
 void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
                        size_t count) {
-    char *layout = old->folder != NULL ? join(old->folder, "layout.json") : NULL;
+    char *layout = old->folder != NULL ? cli_path_in(old->folder, "layout.json") : NULL;
 
     if (done && old->count > 0 && c->force && !c->out.mute) {
         remove_all(old, c, planned, count);
@@ -370,7 +355,7 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
         remove_empty(old);
     }
     if (old->journal && (done || cli_sys_kind(layout) == CLI_KIND_FILE)) {
-        char *path = join(old->folder, journal);
+        char *path = cli_path_in(old->folder, journal);
         (void)remove(path);
         free(path);
     }

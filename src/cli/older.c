@@ -4,46 +4,31 @@
  * directories, no hidden names, no links, nothing but weights; never about a file that is being
  * read. What a map of MindSpore's complete form tells (tensor to part file) is an index, too.
  */
-#include "older.h"
 #include "kept.h"
 #include "meta_json.h"
+#include "older_parts.h"
+#include "path_text.h"
 #include "sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WEIGHTS ".safetensors"
-#define INDEX   ".safetensors.index.json"
-#define JOURNAL ".sft-older"
-#define MAP     "param_name_map.json"
-#define HYPER   "hyper_param" WEIGHTS /* beside a map; it names no file of this name */
-#define DIGESTS ".digests.json"
-
 enum { INDEX_MAX = 100 << 20 };
 
-static bool ends_with(const char *text, const char *end) {
-    const size_t len = strlen(text);
-    const size_t n = strlen(end);
-    return len > n && memcmp(text + len - n, end, n) == 0;
+bool cli_older_ends(const char *name, const char *end) {
+    return cli_ends_with(name, end) && strlen(name) > strlen(end);
 }
 
-static bool is_index(const char *name) {
-    return ends_with(name, INDEX) || strcmp(name, MAP) == 0;
+bool cli_older_is_index(const char *name) {
+    return cli_older_ends(name, INDEX) || strcmp(name, MAP) == 0;
 }
 
-static char *joined(const char *a, const char *b, const char *c) {
+char *cli_older_joined(const char *a, const char *b, const char *c) {
     const size_t room = strlen(a) + strlen(b) + strlen(c) + 1;
     char *text = cli_alloc(room, 1);
 
     (void)snprintf(text, room, "%s%s%s", a, b, c);
     return text;
-}
-
-static char *path_of(const cli_older *o, const char *name) {
-    char *folder = joined(o->folder, "/", "");
-    char *path = joined(folder, name, "");
-    free(folder);
-    return path;
 }
 
 static bool is_planned(const cli_older *o, const char *name) {
@@ -57,7 +42,7 @@ static bool is_planned(const cli_older *o, const char *name) {
 
 static bool plans_index(const cli_older *o) {
     for (size_t i = 0; i < o->planned_count; i++) {
-        if (is_index(o->planned[i])) {
+        if (cli_older_is_index(o->planned[i])) {
             return true;
         }
     }
@@ -70,17 +55,17 @@ static void add(cli_older *o, const char *name) {
             return;
         }
     }
-    char *path = path_of(o, name);
+    char *path = cli_path_in(o->folder, name);
     o->files = cli_resize(o->files, o->count + 1, sizeof *o->files);
     o->stamps = cli_resize(o->stamps, o->count + 1, sizeof *o->stamps);
     o->stamps[o->count] = cli_sys_stamp(path);
-    o->files[o->count++] = joined(name, "", "");
+    o->files[o->count++] = cli_older_joined(name, "", "");
     free(path);
 }
 
 /* ---------------------------------------------------------------- what an index names */
 
-static bool read_text(const char *path, char **text, size_t *size) {
+bool cli_older_read(const char *path, char **text, size_t *size) {
     sft_source *source;
     sft_error err;
     bool good = false;
@@ -137,7 +122,7 @@ static bool is_plain(const char *name, size_t len) {
 
 /* A file there that is nobody's but the older model's: no link, and not what is read. */
 static bool is_own(const cli_older *o, const char *name) {
-    char *path = path_of(o, name);
+    char *path = cli_path_in(o->folder, name);
     bool own = cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
 
     for (size_t i = 0; own && i < o->c->operand_count; i++) {
@@ -161,7 +146,7 @@ static void take_file(cli_older *o, const char *name) {
 
 /* False: it is no index. */
 static bool each_named(cli_older *o, const char *index, on_file visit) {
-    char *path = path_of(o, index);
+    char *path = cli_path_in(o->folder, index);
     meta_pairs pairs = {NULL, 0, 0, NULL};
     const char *fault;
     const char *map = NULL;
@@ -169,7 +154,7 @@ static bool each_named(cli_older *o, const char *index, on_file visit) {
     size_t size = 0;
     size_t at;
 
-    size_t len = read_text(path, &text, &size) ? find_map(text, size, &map) : 0;
+    size_t len = cli_older_read(path, &text, &size) ? find_map(text, size, &map) : 0;
     if (len == 0 && text != NULL && strstr(index, MAP) != NULL) { /* may be the map itself */
         map = text;
         len = size;
@@ -204,13 +189,13 @@ typedef struct listing {
 
 static void on_entry(void *ctx, const char *name, bool is_folder) {
     listing *l = ctx;
-    const bool journal =
-        name[0] == '.' && (ends_with(name, INDEX JOURNAL) || strcmp(name, "." MAP JOURNAL) == 0);
+    const bool journal = name[0] == '.' && (cli_older_ends(name, INDEX JOURNAL) ||
+                                            strcmp(name, "." MAP JOURNAL) == 0);
 
-    if (!is_folder &&
-        (journal || (name[0] != '.' && (ends_with(name, WEIGHTS) || is_index(name))))) {
+    if (!is_folder && (journal || (name[0] != '.' &&
+                                   (cli_older_ends(name, WEIGHTS) || cli_older_is_index(name))))) {
         l->names = cli_resize(l->names, l->count + 1, sizeof *l->names);
-        l->names[l->count++] = joined(name, "", "");
+        l->names[l->count++] = cli_older_joined(name, "", "");
     }
 }
 
@@ -237,7 +222,7 @@ static bool reads_ranks(const cli_older *o) {
 /* Is `name` what the planned files are called, with the other ending? Or a map, which readers of
  * the directory see first? */
 static bool is_ours(const cli_older *o, const char *name) {
-    const bool index = ends_with(name, INDEX);
+    const bool index = cli_older_ends(name, INDEX);
 
     if (strcmp(name, MAP) == 0) {
         return reads_ranks(o);
@@ -267,7 +252,7 @@ static bool is_journal(const cli_older *o, const char *name) {
     bool found = false;
 
     if (name[0] == '.') {
-        char *index = joined(name + 1, "", "");
+        char *index = cli_older_joined(name + 1, "", "");
         index[strlen(index) - (sizeof JOURNAL - 1)] = '\0';
         found = o->whole || is_ours(o, index) || is_planned(o, index);
         free(index);
@@ -281,9 +266,9 @@ static bool is_another(const cli_older *o, const listing *l, const char *name) {
     size_t indexes = 0;
 
     for (size_t i = 0; i < l->count; i++) {
-        indexes += l->names[i][0] != '.' && ends_with(l->names[i], INDEX);
+        indexes += l->names[i][0] != '.' && cli_older_ends(l->names[i], INDEX);
     }
-    return indexes > 1 && l->names != NULL && name[0] != '.' && ends_with(name, INDEX) &&
+    return indexes > 1 && l->names != NULL && name[0] != '.' && cli_older_ends(name, INDEX) &&
            !is_planned(o, name) && strcmp(name, "model" INDEX) != 0 && !is_ours(o, name);
 }
 
@@ -305,7 +290,7 @@ static void take_indexes(cli_older *o, const listing *l, const char **first,
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
         const bool other = is_another(o, l, name);
-        if (name[0] != '.' && is_index(name) && !is_planned(o, name) &&
+        if (name[0] != '.' && cli_older_is_index(name) && !is_planned(o, name) &&
             (other ? o->whole && !is_planned(o, "model" INDEX) : o->whole || is_ours(o, name))) {
             *first = *first == NULL ? name : *first;
             *unproven = is_own(o, name) && !other ? *unproven : name;
@@ -316,8 +301,9 @@ static void take_indexes(cli_older *o, const listing *l, const char **first,
         const char *name = l->names[i];
         if (is_journal(o, name)) {
             (void)each_named(o, name, take_file);
-            o->journal = o->journal == NULL && o->c->force ? joined(name, "", "") : o->journal;
-        } else if (is_index(name) && (is_listed(o, name) || is_planned(o, name))) {
+            o->journal =
+                o->journal == NULL && o->c->force ? cli_older_joined(name, "", "") : o->journal;
+        } else if (cli_older_is_index(name) && (is_listed(o, name) || is_planned(o, name))) {
             *unproven = each_named(o, name, take_file) || is_planned(o, name) ? *unproven : name;
         }
     }
@@ -343,7 +329,7 @@ static void take_weights(cli_older *o, const listing *l, const char **first,
                          const char **unproven) {
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
-        if (!ends_with(name, WEIGHTS) || name[0] == '.' || is_planned(o, name) ||
+        if (!cli_older_ends(name, WEIGHTS) || name[0] == '.' || is_planned(o, name) ||
             is_listed(o, name)) {
             continue;
         }
@@ -380,15 +366,15 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
 
 static void watch_planned(const cli_older *o) {
     for (size_t i = 0; o->c->force && !o->c->out.mute && i < o->planned_count; i++) {
-        char *path = path_of(o, o->planned[i]);
+        char *path = cli_path_in(o->folder, o->planned[i]);
         cli_kept_watch(o->c, path);
         free(path);
     }
 }
 
-/* Who writes several files is alone in the directory: nothing else keeps two of them from replacing or
- * removing each other's files. Writers of one file share it, and so do the tasks of one job and the
- * processes of one team, which have locks of their own. */
+/* Who writes several files is alone in the directory: nothing else keeps two of them from replacing
+ * or removing each other's files. Writers of one file share it, and so do the tasks of one job and
+ * the processes of one team, which have locks of their own. */
 static bool take_turn(cli_older *o) {
     const bool alone = o->planned_count > 1 && o->c->team == NULL && cli_text(o->c, "task") == NULL;
     bool told = false;
@@ -426,7 +412,8 @@ static bool find(cli_older *o) {
     }
     watch_planned(o);
     const int before = c->status;
-    if (reads_ranks(o) && !cli_old_ranks_find(&o->ranks, c, o->folder, o->planned, o->planned_count)) {
+    if (reads_ranks(o) &&
+        !cli_old_ranks_find(&o->ranks, c, o->folder, o->planned, o->planned_count)) {
         c->status = before > CLI_NO ? before : CLI_NO;
         return false;
     }
@@ -485,27 +472,28 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     const bool whole = cli_sys_kind(path) == CLI_KIND_FOLDER;
     const char *slash = strrchr(path, '/');
     const char *base = whole ? "model" WEIGHTS : slash != NULL ? slash + 1 : path;
-    char *folder = joined(whole           ? path
-                          : slash != NULL ? path
-                                          : ".",
-                          slash == path && !whole ? "/" : "", "");
+    char *folder = cli_older_joined(whole           ? path
+                                    : slash != NULL ? path
+                                                    : ".",
+                                    slash == path && !whole ? "/" : "", "");
     const size_t count = files > 1 ? (size_t)files + 1 : 1;
     char **names = cli_alloc(count, sizeof *names);
-    char *stem = joined(base, "", "");
+    char *stem = cli_older_joined(base, "", "");
 
     if (!whole && slash != NULL) {
         folder[slash == path ? 1 : (size_t)(slash - path)] = '\0';
     }
-    if (ends_with(stem, WEIGHTS)) {
+    if (cli_older_ends(stem, WEIGHTS)) {
         stem[strlen(stem) - (sizeof WEIGHTS - 1)] = '\0';
     }
     for (size_t i = 0; i + 1 < count; i++) {
         char number[64];
         (void)snprintf(number, sizeof number, "-%05llu-of-%05llu" WEIGHTS,
                        (unsigned long long)i + 1, (unsigned long long)files);
-        names[i] = joined(stem, number, "");
+        names[i] = cli_older_joined(stem, number, "");
     }
-    names[count - 1] = files > 1 ? joined(stem, INDEX, "") : joined(base, "", "");
+    names[count - 1] =
+        files > 1 ? cli_older_joined(stem, INDEX, "") : cli_older_joined(base, "", "");
     free(stem);
     set_up(o, c, folder, (const char *const *)names, count);
     o->whole = whole;
@@ -515,93 +503,7 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     return good;
 }
 
-/* ---------------------------------------------------------------- replacing */
-
-/* The index that is there: the first that is to go, or the one that is replaced. */
-static const char *old_index(const cli_older *o) {
-    if (o->count > 0 && is_index(o->files[0])) {
-        return o->files[0];
-    }
-    for (size_t i = 0; i < o->planned_count; i++) {
-        if (is_index(o->planned[i])) {
-            return o->planned[i];
-        }
-    }
-    return NULL;
-}
-
-static bool copy_index(cli_older *o, const char *index, const char *journal) {
-    char *from = path_of(o, index);
-    char *to = path_of(o, journal);
-    char *text;
-    size_t size = 0;
-    cli_sys_file file;
-    char why[160];
-    int error = 0;
-
-    const bool there = cli_sys_kind(from) == CLI_KIND_FILE && read_text(from, &text, &size);
-    if (there) {
-        error = cli_sys_create(&file, to);
-        error = error == 0 ? cli_sys_write(file.fd, text, size) : error;
-        if (error == 0) {
-            error = cli_sys_commit(&file, true);
-            o->journal = error == 0 ? joined(journal, "", "") : NULL;
-        }
-        free(text);
-    }
-    if (error != 0) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                            cli_sys_text(error, why, sizeof why));
-        cli_fail_plainly(o->c, to, &err);
-    }
-    free(from);
-    free(to);
-    return error == 0;
-}
-
-static void remove_file(const cli_older *o, const char *name) {
-    char *path = path_of(o, name);
-
-    if (remove(path) != 0 && cli_sys_kind(path) != CLI_KIND_NONE) {
-        cli_warn(o->c, path, "is of the older model, and cannot be removed");
-        cli_answer(o->c, CLI_SYSTEM);
-    }
-    free(path);
-}
-
-/* Digests that were recorded beside a file go with it. A link stays, what it leads to is not ours.
- */
-static void remove_digests(const cli_older *o, const char *name) {
-    char *digests = joined(name, DIGESTS, "");
-    char *path = path_of(o, digests);
-
-    if (ends_with(name, WEIGHTS) && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path)) {
-        remove_file(o, digests);
-    }
-    free(path);
-    free(digests);
-}
-
-/* Only what was found: a file that somebody has put in its place since is of their model. */
-static void remove_found(const cli_older *o, size_t i) {
-    char *path = path_of(o, o->files[i]);
-    const uint64_t now = cli_sys_stamp(path);
-
-    if (now == 0 || now == o->stamps[i]) {
-        remove_file(o, o->files[i]);
-        remove_digests(o, o->files[i]);
-    } else {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                            "was replaced by another process meanwhile, and stays");
-        cli_fail_plainly(o->c, path, &err);
-    }
-    free(path);
-}
-
-/* What readers would see besides or instead of the new model now was not there before. */
-static void look_again(const cli_older *o) {
+char *cli_older_another(const cli_older *o) {
     cli_older now = {.c = o->c,
                      .folder = o->folder,
                      .planned = o->planned,
@@ -610,92 +512,21 @@ static void look_again(const cli_older *o) {
     listing l = {NULL, 0};
     const char *first = NULL;
     const char *unproven = NULL;
-    char *rank = NULL;
 
     if (cli_sys_list(o->folder, on_entry, &l) == 0) {
         take_indexes(&now, &l, &first, &unproven);
         take_weights(&now, &l, &first, &unproven);
     }
-    if (first == NULL && reads_ranks(o)) {
-        rank = cli_old_ranks_first(o->folder, o->planned, o->planned_count);
-        first = rank;
-    }
-    if (first != NULL) {
-        char *path = path_of(o, first);
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                            "came while this model was written, by another process: the directory "
-                            "holds files of two models");
-        cli_fail_plainly(o->c, path, &err);
-        free(path);
+    char *another = first != NULL ? cli_older_joined(first, "", "") : NULL;
+    if (another == NULL && reads_ranks(o)) {
+        another = cli_old_ranks_first(o->folder, o->planned, o->planned_count);
     }
     free_listing(&l);
-    free(rank);
     free(now.journal);
     for (size_t i = 0; i < now.count; i++) {
         free(now.files[i]);
     }
     free(now.files);
     free(now.stamps);
-}
-
-bool cli_older_begin(cli_older *o) {
-    const char *index = old_index(o);
-
-    if (!cli_old_ranks_begin(&o->ranks, o->c)) {
-        return false;
-    }
-    if (!o->c->force || o->c->out.mute || (o->count == 0 && !o->collides)) {
-        return true;
-    }
-    if (o->journal == NULL && index != NULL) {
-        char *journal = joined(".", index, JOURNAL);
-        const bool good = copy_index(o, index, journal);
-        free(journal);
-        if (!good) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void cli_older_end(cli_older *o, bool done) {
-    const char *index = old_index(o);
-    const bool ours = o->c->force && !o->c->out.mute;
-    char *path = index != NULL ? path_of(o, index) : NULL;
-
-    /* The index last: without it readers would take what is left of its files for the new model's. */
-    for (size_t i = o->count; done && ours && i > 0; i--) {
-        remove_found(o, i - 1);
-    }
-    for (size_t i = 0; done && !o->c->out.mute && i < o->planned_count; i++) {
-        remove_digests(o, o->planned[i]); /* of other bytes; the new file carries its own inside */
-    }
-    if (done && ours && o->count > 0) {
-        cli_note(o->c, o->folder, "%llu %s of the older model removed",
-                 (unsigned long long)o->count, o->count == 1 ? "file" : "files");
-    }
-    if (o->journal != NULL && (done || (path != NULL && cli_sys_kind(path) == CLI_KIND_FILE))) {
-        remove_file(o, o->journal);
-    }
-    cli_old_ranks_end(&o->ranks, o->c, done, o->planned, o->planned_count);
-    if (done && !o->c->out.mute && o->folder != NULL && o->c->status == CLI_OK) {
-        look_again(o);
-    }
-    if (o->turn > 0) {
-        cli_sys_unlock(o->turn - 1);
-    }
-    for (size_t i = 0; i < o->count; i++) {
-        free(o->files[i]);
-    }
-    for (size_t i = 0; o->owned_names != NULL && i < o->planned_count; i++) {
-        free(o->owned_names[i]);
-    }
-    free(o->owned_names);
-    free(o->owned_folder);
-    free(o->files);
-    free(o->stamps);
-    free(o->journal);
-    free(path);
-    memset(o, 0, sizeof *o);
+    return another;
 }

@@ -8,6 +8,7 @@
 #include "siblings.h"
 #include "foreign.h"
 #include "lost.h"
+#include "path_text.h"
 #include "sys.h"
 #include "verify.h"
 #include "wing.h"
@@ -122,14 +123,6 @@ static bool is_data(const sft_catalog *catalog, const char *name) {
     return is;
 }
 
-static char *join(const char *folder, const char *name) {
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = cli_alloc(size, 1);
-
-    (void)snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 /* Has the format a mark of its own, and weights behind it? Pickles, protobuf and msgpack begin with what
  * many files begin with: those go by their names. */
 static bool is_marked(uint32_t format) {
@@ -151,7 +144,7 @@ static bool is_marked(uint32_t format) {
 static uint32_t format_of(const char *folder, const char *name, const sft_import_api *api) {
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_source *source;
-    char *path = join(folder, name);
+    char *path = cli_path_in(folder, name);
 
     if (cli_sys_kind(path) == CLI_KIND_FILE &&
         sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
@@ -230,7 +223,7 @@ static void drop_ranks(ranks *r) {
 }
 
 static void tell_folder(cli *c, const char *operand, const char *folder, const char *name) {
-    char *path = join(folder, name);
+    char *path = cli_path_in(folder, name);
     listing below = {NULL, 0, 0};
 
     list(&below, path);
