@@ -249,7 +249,7 @@ bool cli_batch_aliases(cli_batch *b) {
 
     b->aliases = cli_alloc(b->count + 1, sizeof *b->aliases);
     b->records = cli_alloc(b->count + 1, sizeof *b->records);
-    if (b->named != NULL && b->c->report_count != 0) { /* texts of another format */
+    if (b->named != NULL && b->c->other_formats) {
         tell_texts(b);
     }
     if (count == 0) {

@@ -162,6 +162,7 @@ struct cli {
     sft_catalog *unnamed; /* what --names was applied to */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
+    bool other_formats; /* an operand is of another format, with or without something to report */
     struct cli_left *left; /* of lost.c: what the tool itself leaves behind */
     size_t left_count;
     struct cli_kept *kept; /* of kept.h */

@@ -19,6 +19,7 @@ struct cli_left {
 /* ---------------------------------------------------------------- reports */
 
 void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report) {
+    c->other_formats = true;
     if (api->report_count(report) == 0) {
         api->report_free(report);
         return;
