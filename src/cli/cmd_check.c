@@ -213,7 +213,8 @@ static void verify_digests(verdict *v) {
 static void judge(verdict *v) {
     v->status = cli_open_quietly(v->c, v->operand, 0, &v->catalog, &v->err);
     if (v->status == SFT_E_SHARD_MISSING || v->status == SFT_E_SHARD_DISAGREES) {
-        if (cli_open_quietly(v->c, v->operand, SFT_OPEN_INCOMPLETE, &v->incomplete, NULL) !=
+        sft_error again;
+        if (cli_open_quietly(v->c, v->operand, SFT_OPEN_INCOMPLETE, &v->incomplete, &again) !=
             SFT_OK) {
             v->incomplete = NULL;
         }

@@ -76,6 +76,7 @@ def main():
             for model in (hub, hub / INDEX):
                 err = run("ls", model, code=1)
                 assert text in err, (files, err)
+                run("check", model, code=1)
 
         refused(".", **{names[0]: "../hub/pytorch_model-00001-of-00002.bin"})
         refused("names", **{**where, names[0]: "none.bin"})
