@@ -11,6 +11,8 @@
  *    more; sft_remote_fetch of whole files reads them in one go.
  *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
  *    again (SFT_REMOTE_NO_HUB_CACHE asks always).
+ *  - A branch of the hub is one commit for as long as a sft_remote lives: the one that the cache
+ *    has, or the one that the hub told first. Who wants to see a branch move makes a new one.
  *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
  *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
  *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
@@ -22,7 +24,7 @@
  * URLs:
  *  - https://host/path; http:// only to this machine, unless SFT_REMOTE_ALLOW_HTTP
  *  - hf://[models/]ORG/REPO[@REVISION][/FILE]; also hf://datasets/..., hf://spaces/...; a slash in a
- *    revision is written %2F
+ *    revision is written %2F. FILE may be a folder with a model, if no file has that name
  *  - s3://BUCKET/KEY
  * Each names a .safetensors file or an *.index.json (its shards lie beside it). hf://ORG/REPO alone
  * is the model of the repository: its model.safetensors.index.json, model.safetensors, or what it

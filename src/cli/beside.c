@@ -220,21 +220,50 @@ static void carry_folder(cli *c, const char *source, size_t len, const char *tar
     free(folder);
 }
 
+/* Is the source what was asked for? A directory of that name gives a file in it. */
+static bool is_called(const sft_source *source, const char *name) {
+    const char *slash = strrchr(sft_source_name(source), '/');
+    return slash != NULL && strcmp(slash + 1, name) == 0;
+}
+
+/* Is all that is known that the local cache has it not? */
+static bool is_offline(const sft_error *err) {
+    return err->status == SFT_E_HTTP && err->sys == 0 && strstr(err->message, ": offline,") != NULL;
+}
+
+static void add_name(char **list, const char *name) {
+    const size_t len = *list != NULL ? strlen(*list) : 0;
+
+    *list = cli_resize(*list, len + strlen(name) + 3, 1);
+    memcpy(*list + len, ", ", 2);
+    memcpy(*list + len + (len > 0 ? 2 : 0), name, strlen(name) + 1);
+}
+
 static void carry_url(cli *c, const char *url, size_t len, const char *target, size_t target_len) {
+    char *unknown = NULL; /* whether these are at the hub */
+
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         char *from = join(url, len, asked[i]);
         char *path = join(target, target_len, asked[i]);
         sft_source *source;
         sft_error err;
-        if (cli_sys_kind(path) != CLI_KIND_NONE) {
-            cli_note(c, path, "is there already and stays as it is");
-        } else if (cli_url_source(c, from, &source, &err) == SFT_OK) {
-            copy_source(c, source, from, path);
+        if (cli_url_source(c, from, &source, &err) == SFT_OK) {
+            if (is_called(source, asked[i])) {
+                copy_source(c, source, from, path);
+            } else {
+                sft_source_close(source);
+            }
+        } else if (is_offline(&err)) {
+            add_name(&unknown, asked[i]);
         } else if (err.status != SFT_E_NOT_FOUND && err.sys != 404 && err.sys != 403) {
             cli_warn(c, from, "not carried along: %s", err.message);
         }
         free(from);
         free(path);
+    }
+    if (unknown != NULL) {
+        cli_warn(c, url, "offline: not carried along, as the local cache has none: %s", unknown);
+        free(unknown);
     }
 }
 

@@ -174,45 +174,161 @@ static void cache_repo(sft__buf *b, const char *cache, const sft__hub_url *u) {
     sft__buf_text(b, "/");
 }
 
-/* The path in the snapshot of the revision: emptied again if there is none. */
-static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url *u) {
+static bool cache_is_asked(const sft_remote *remote) {
     const sft_remote_options *o = &remote->settings.o;
-    sft__arena arena = {.allocator = remote->allocator};
-    char *commit = NULL;
+    return o->hf_cache != NULL && (o->flags & SFT_REMOTE_NO_HUB_CACHE) == 0;
+}
 
-    if (o->hf_cache == NULL || (o->flags & SFT_REMOTE_NO_HUB_CACHE) != 0) {
+/* HF_CACHE/models--ORG--REPO/snapshots/COMMIT/ */
+static void cache_snapshot(sft__buf *b, const sft_remote *remote, const sft__hub_url *u,
+                           const char *commit) {
+    cache_repo(b, remote->settings.o.hf_cache, u);
+    sft__buf_text(b, "snapshots/");
+    sft__buf_text(b, commit);
+    sft__buf_text(b, "/");
+}
+
+/* Which commit the revision is, as the cache knows it, if it has anything of that. */
+static bool cache_commit(char *commit, const sft_remote *remote, const sft__hub_url *u) {
+    sft__arena arena = {.allocator = remote->allocator};
+    char revision[SFT__REVISION_MAX];
+    sft__buf b;
+
+    if (!cache_is_asked(remote)) {
+        return false;
+    }
+    sft__buf_init(&b, remote->allocator);
+    cache_repo(&b, remote->settings.o.hf_cache, u);
+    sft__buf_text(&b, "refs/");
+    sft__buf_add(&b, revision, sft__url_decode(revision, u->revision, u->revision_len));
+    sft__buf_add(&b, "", 1);
+    const char *line = b.failed ? NULL : first_of_file(&arena, b.data);
+    bool known = line != NULL && is_commit(line, strlen(line));
+    if (known) {
+        memcpy(commit, line, strlen(line) + 1);
+        b.len = 0;
+        cache_snapshot(&b, remote, u, commit);
+        sft__buf_add(&b, "", 1);
+        known = !b.failed && sft__path_exists(b.data);
+    }
+    commit[0] = known ? commit[0] : '\0';
+    sft__arena_free(&arena);
+    sft__buf_reset(&b);
+    return known;
+}
+
+/* The path in the snapshot of the commit: emptied again if there is none. */
+static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url *u,
+                       const char *commit) {
+    if (!cache_is_asked(remote) || !is_commit(commit, strlen(commit))) {
         return;
     }
-    cache_repo(b, o->hf_cache, u);
-    const size_t repo = b->len;
-    char revision[SFT__REVISION_MAX];
-    const size_t revision_len = sft__url_decode(revision, u->revision, u->revision_len);
-    if (is_commit(u->revision, u->revision_len)) {
-        commit = sft__arena_copy(&arena, u->revision, u->revision_len);
-    } else {
-        sft__buf_text(b, "refs/");
-        sft__buf_add(b, revision, revision_len);
-        sft__buf_add(b, "", 1);
-        const char *line = b->failed ? NULL : first_of_file(&arena, b->data);
-        commit = line != NULL ? sft__arena_copy(&arena, line, strlen(line)) : NULL;
-    }
-    b->len = repo;
-    if (commit != NULL && is_commit(commit, strlen(commit))) {
-        sft__buf_text(b, "snapshots/");
-        sft__buf_text(b, commit);
-        sft__buf_text(b, "/");
-        sft__buf_text(b, u->file != NULL ? u->file : "");
-        sft__buf_add(b, "", 1);
-    }
-    sft__arena_free(&arena);
-    if (b->len == repo || b->failed || !sft__path_exists(b->data)) {
+    cache_snapshot(b, remote, u, commit);
+    sft__buf_text(b, u->file != NULL ? u->file : "");
+    sft__buf_add(b, "", 1);
+    if (b->failed || !sft__path_exists(b->data)) {
         b->len = 0;
     }
 }
 
+/* ---------------------------------------------------------------- one commit of a branch */
+
+struct sft__pin {
+    const sft__pin *next;
+    const char *branch; /* its URL, as far as the revision */
+    const char *commit;
+};
+
+static void pin_find(char *commit, sft_remote *remote, const char *branch, size_t len) {
+    sft__mutex_lock(&remote->mutex);
+    for (const sft__pin *p = remote->pins; p != NULL; p = p->next) {
+        if (strlen(p->branch) == len && memcmp(p->branch, branch, len) == 0) {
+            memcpy(commit, p->commit, strlen(p->commit) + 1);
+        }
+    }
+    sft__mutex_unlock(&remote->mutex);
+}
+
+static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, const char *commit,
+                           sft_error *err) {
+    char before[SFT__COMMIT_MAX + 1] = "";
+
+    pin_find(before, remote, branch, len);
+    if (before[0] != '\0') { /* of two at a time either may be kept */
+        return SFT_OK;
+    }
+    sft__mutex_lock(&remote->mutex);
+    sft__pin *p = sft__arena_alloc(&remote->pinned, sizeof *p, sizeof(void *));
+    if (p != NULL) {
+        p->next = remote->pins;
+        p->branch = sft__arena_copy(&remote->pinned, branch, len);
+        p->commit = sft__arena_copy(&remote->pinned, commit, strlen(commit));
+        remote->pins = p->branch != NULL && p->commit != NULL ? p : remote->pins;
+    }
+    const bool kept = p != NULL && remote->pins == p;
+    sft__mutex_unlock(&remote->mutex);
+    return kept ? SFT_OK : sft__no_memory(err, sizeof *p + len);
+}
+
+sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *commit,
+                          sft_error *err) {
+    const char *revision = place->url.data + place->revision_at;
+    sft__buf url;
+
+    if (!place->hub || commit[0] == '\0' || is_commit(revision, place->revision_len)) {
+        return SFT_OK;
+    }
+    SFT_TRY(pin_keep(remote, place->url.data, place->revision_at + place->revision_len, commit,
+                     err));
+    sft__buf_init(&url, place->url.allocator);
+    sft__buf_add(&url, place->url.data, place->revision_at);
+    sft__url_encode(&url, commit, strlen(commit), false);
+    const size_t len = url.len - place->revision_at;
+    sft__buf_text(&url, revision + place->revision_len);
+    sft__buf_add(&url, "", 1);
+    if (url.failed) {
+        sft__buf_reset(&url);
+        return sft__no_memory(err, place->url.len + SFT__COMMIT_MAX);
+    }
+    sft__buf_reset(&place->url);
+    place->url = url;
+    place->revision_len = len;
+    return SFT_OK;
+}
+
+/* The URL as far as the revision. A branch is one commit for as long as this sft_remote lives: that
+ * of the local cache, or the one that the hub told first. So no two files are of two commits. */
+static sft_status add_revision(sft__place *out, char *commit, sft_remote *remote,
+                               const sft__hub_url *u, sft_error *err) {
+    char revision[SFT__REVISION_MAX];
+
+    out->revision_at = out->url.len;
+    sft__url_encode(&out->url, revision, sft__url_decode(revision, u->revision, u->revision_len),
+                    false);
+    if (out->url.failed) {
+        return sft__no_memory(err, u->revision_len);
+    }
+    if (is_commit(u->revision, u->revision_len)) {
+        memcpy(commit, u->revision, u->revision_len);
+        commit[u->revision_len] = '\0';
+    } else {
+        pin_find(commit, remote, out->url.data, out->url.len);
+        if (commit[0] == '\0' && cache_commit(commit, remote, u)) {
+            SFT_TRY(pin_keep(remote, out->url.data, out->url.len, commit, err));
+        }
+        if (commit[0] != '\0') {
+            out->url.len = out->revision_at;
+            sft__url_encode(&out->url, commit, strlen(commit), false);
+        }
+    }
+    out->revision_len = out->url.len - out->revision_at;
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- places */
 
-static bool is_weights(const char *file) {
+/* Else it may be a folder. */
+static bool is_file(const char *file) {
     static const char *const ends[] = {".safetensors", ".json"};
     const size_t len = strlen(file);
     for (size_t i = 0; i < 2; i++) {
@@ -235,7 +351,7 @@ static void add_endpoint(sft__buf *b, const char *endpoint) {
 
 static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
     const sft_remote_options *o = &remote->settings.o;
-    char revision[SFT__REVISION_MAX];
+    char commit[SFT__COMMIT_MAX + 1] = "";
     sft__hub_url u;
 
     if (!sft__hub_url_parse(&u, url + 5)) {
@@ -245,7 +361,8 @@ static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url
                              "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
     }
     out->hub = true;
-    out->repository = u.file == NULL || !is_weights(u.file);
+    out->repository = u.file == NULL;
+    out->perhaps_folder = u.file != NULL && !is_file(u.file);
     out->credential = o->hf_token != NULL ? SFT__BEARER : SFT__ANONYMOUS;
     add_endpoint(&out->url, o->hf_endpoint);
     if (strcmp(u.kind, "models") != 0) {
@@ -255,19 +372,13 @@ static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url
     sft__buf_text(&out->url, "/");
     sft__buf_add(&out->url, u.repo, u.repo_len);
     sft__buf_text(&out->url, "/resolve/");
-    out->revision_at = out->url.len;
-    sft__url_encode(&out->url, revision, sft__url_decode(revision, u.revision, u.revision_len),
-                    false);
-    out->revision_len = out->url.len - out->revision_at;
+    SFT_TRY(add_revision(out, commit, remote, &u, err));
     sft__buf_text(&out->url, "/");
     if (u.file != NULL) {
         sft__url_encode(&out->url, u.file, strlen(u.file), true);
-        if (out->repository) {
-            sft__buf_text(&out->url, "/");
-        }
     }
     sft__buf_add(&out->url, "", 1);
-    cache_find(&out->cached, remote, &u);
+    cache_find(&out->cached, remote, &u, commit);
     return SFT_OK;
 }
 

@@ -153,29 +153,6 @@ sft_status sft__part_source(sft__part *part, sft_source **out, sft_error *err) {
 
 /* ---------------------------------------------------------------- the file that is meant */
 
-/* The URL with the commit in the place of a branch, so that all files are of one state. */
-static sft_status pin_commit(sft__place *place, const sft__object *object, sft_error *err) {
-    sft__buf url;
-
-    if (!place->hub || object == NULL || object->commit[0] == '\0') {
-        return SFT_OK;
-    }
-    sft__buf_init(&url, place->url.allocator);
-    sft__buf_add(&url, place->url.data, place->revision_at);
-    sft__url_encode(&url, object->commit, strlen(object->commit), false);
-    const size_t len = url.len - place->revision_at;
-    sft__buf_text(&url, place->url.data + place->revision_at + place->revision_len);
-    sft__buf_add(&url, "", 1);
-    if (url.failed) {
-        sft__buf_reset(&url);
-        return sft__no_memory(err, place->url.len + 64);
-    }
-    sft__buf_reset(&place->url);
-    place->url = url;
-    place->revision_len = len;
-    return SFT_OK;
-}
-
 static sft_status name_chosen(sft__place *place, const char *name, sft_error *err) {
     sft__buf *const texts[] = {&place->url, &place->cached};
     for (size_t i = 0; i < 2; i++) {
@@ -227,25 +204,66 @@ static sft_status begin_one(sft__part *part, bool json, uint64_t limit, sft_erro
                               err);
 }
 
-sft_status sft__place_begin(sft__place *place, sft__part *part, sft_remote *remote, uint64_t limit,
-                            sft_error *err) {
+/* The place is a folder's now. Where the search there says no, it was no file's either. */
+static sft_status choose_named(sft__place *place, sft__part *part, sft_remote *remote,
+                               uint64_t limit, sft_error *err) {
+    char shown[200];
+
+    sft__url_show(shown, sizeof shown, place->url.data);
+    place->url.len--; /* the NUL */
+    sft__buf_add(&place->url, "/", 2);
+    if (place->url.failed) {
+        return sft__no_memory(err, place->url.len + 2);
+    }
+    sft_error why = {0};
+    const sft_status status = choose(place, part, remote, limit, &why);
+    if (status == SFT_E_HTTP && why.sys == 404) {
+        return sft_error_set(err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
+                             "%s: not found, neither a file nor a folder with model.safetensors or "
+                             "an index for it",
+                             shown);
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+static sft_status begin_named(sft__place *place, sft__part *part, sft_remote *remote,
+                              uint64_t limit, sft_error *err) {
     const bool json = sft__url_is_json(place->url.data);
+    const bool here = place->cached.len > 0;
+    sft_error why = {0};
     sft_status status;
 
-    memset(part, 0, sizeof *part);
-    if (place->repository) {
-        status = choose(place, part, remote, limit, err);
-    } else if (place->cached.len > 0) {
+    if (here) {
         status = sft_source_open(&part->local, place->cached.data, SFT_ACCESS_AUTO,
-                                 remote->allocator, err);
+                                 remote->allocator, &why);
     } else {
-        status = sft__object_create(&part->object, remote, place->url.data, place->credential, err);
+        status =
+            sft__object_create(&part->object, remote, place->url.data, place->credential, &why);
         if (status == SFT_OK) {
-            status = begin_one(part, json, limit, err);
+            status = begin_one(part, json, limit, &why);
         }
     }
-    if (status == SFT_OK) {
-        status = pin_commit(place, part->object, err);
+    if (place->perhaps_folder &&
+        (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
+        sft__parts_reset(part, 1);
+        return choose_named(place, part, remote, limit, err);
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+sft_status sft__place_begin(sft__place *place, sft__part *part, sft_remote *remote, uint64_t limit,
+                            sft_error *err) {
+    memset(part, 0, sizeof *part);
+    sft_status status = place->repository ? choose(place, part, remote, limit, err)
+                                          : begin_named(place, part, remote, limit, err);
+    if (status == SFT_OK && part->object != NULL) {
+        status = sft__place_pin(place, remote, part->object->commit, err);
     }
     if (status != SFT_OK) {
         sft__parts_reset(part, 1);

@@ -155,6 +155,7 @@ void sft__remote_release(sft_remote *remote) {
         sft__cache_free(remote->cache);
         sft__remote_disk_close(remote->disk);
         sft__arena_free(&remote->settings.strings);
+        sft__arena_free(&remote->pinned);
         sft__mutex_reset(&remote->mutex);
         sft__free(remote->allocator, remote, sizeof *remote);
         curl_global_cleanup(); /* counts its users, as init does */
@@ -169,6 +170,7 @@ void sft_remote_free(sft_remote *remote) {
 
 static sft_status fill(sft_remote *remote, const sft_remote_options *options, sft_error *err) {
     sft__arena_init(&remote->settings.strings, remote->allocator, 0);
+    sft__arena_init(&remote->pinned, remote->allocator, 0);
     SFT_TRY(settings_read(&remote->settings, options, err));
     const sft_remote_options *o = &remote->settings.o;
     SFT_TRY(sft__cache_create(&remote->cache, o->memory_cache_bytes, remote->allocator, err));

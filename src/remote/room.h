@@ -28,6 +28,9 @@
 typedef struct sft__lane sft__lane;
 typedef struct sft__cache sft__cache;
 typedef struct sft__remote_disk sft__remote_disk;
+typedef struct sft__pin sft__pin;
+
+enum { SFT__COMMIT_MAX = 64 };
 
 /* Options with defaults filled in; its strings are in `strings`. */
 typedef struct sft__settings {
@@ -40,7 +43,9 @@ struct sft_remote {
     const sft_allocator *allocator;
     atomic_size_t references; /* the caller's, and one per open object */
     sft__settings settings;
-    sft__mutex mutex; /* lanes, cache, control */
+    sft__mutex mutex; /* lanes, cache, control, pins */
+    const sft__pin *pins; /* branches of the hub, and the commit that each is here */
+    sft__arena pinned;
     sft__lane *lanes; /* idle ones */
     sft__cache *cache;
     sft__remote_disk *disk; /* or NULL */
@@ -84,7 +89,7 @@ typedef struct sft__object {
     char etag[SFT__ETAG_MAX + 1];
     char modified[40];
     char linked_etag[SFT__ETAG_MAX + 1];
-    char commit[65]; /* of the hub */
+    char commit[SFT__COMMIT_MAX + 1]; /* of the hub */
     /* The beginning, as far as it was fetched at opening; freed by sft__object_forget_head. */
     uint8_t *head;
     size_t head_len;
@@ -189,12 +194,17 @@ typedef struct sft__place {
     sft__buf cached; /* path of the same in the local cache, NUL-terminated; length 0: not there */
     sft__credential credential;
     bool repository; /* no file was named: url and cached are those of a folder, ending in '/' */
+    bool perhaps_folder; /* what was named may be one: known when no file has that name */
     bool hub;
     size_t revision_at; /* of the hub: where the revision stands in the URL */
     size_t revision_len;
 } sft__place;
 sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url, sft_error *err);
 void sft__place_reset(sft__place *place);
+/* The commit (as the hub told it, or "") in the place of a branch, so that all files are of one
+ * state; the branch stays this commit for the remote. */
+sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *commit,
+                          sft_error *err);
 /* May this URL be asked at all: http only to this machine or if allowed. */
 sft_status sft__url_allowed(const sft_remote *remote, const char *url, sft_error *err);
 
