@@ -29,11 +29,21 @@ static const char *base_of(const char *name, size_t *len) {
     return name;
 }
 
-/* Does the name, without its extension, end in what was asked for? */
+static bool is_digit(char ch) {
+    return ch >= '0' && ch <= '9';
+}
+
+/* Does the name, without its extension, end in what was asked for? A number is meant whole: "5" is
+ * not net-1_15. */
 static bool is_wanted(const sft_checkpoint *c, const char *name) {
     size_t len;
     (void)base_of(name, &len);
-    return c->step == NULL || sft__space_ends(name, len, c->step);
+    if (c->step == NULL) {
+        return true;
+    }
+    const size_t n = strlen(c->step);
+    return sft__space_ends(name, len, c->step) &&
+           (n == 0 || n == len || !is_digit(c->step[0]) || !is_digit(name[len - n - 1]));
 }
 
 static bool is_newer(const sft__rank_folder *a, const sft__rank_folder *b) {

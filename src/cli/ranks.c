@@ -131,10 +131,7 @@ void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_l
     (void)!api->layout_set_fit(layouts, whole, &fit, NULL);
     fit.entries_unmatched = 0; /* were promises, and are kept or told */
     if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
-        const bool about_source = (c->command->common & CLI_WITH_RANKS) != 0;
-        const bool given = cli_text(c, about_source ? "layout" : "source-layout") != NULL;
-        if (given &&
-            fit.bytes_unmatched > 8 * fit.tensors_unmatched) { /* no mere steps and rates */
+        if (fit.bytes_unmatched > 8 * fit.tensors_unmatched) { /* no mere steps and rates */
             cli_warn(c, operand, "%s", text);
         } else {
             cli_note(c, operand, "%s", text);

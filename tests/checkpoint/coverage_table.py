@@ -349,6 +349,8 @@ def flat_steps(base):
             check("flat steps: %s: %s" % (what, command), r.returncode == 0, r.stderr)
     r = run("ls", "--step", "9_9", flat)
     check("flat steps: none of the name", r.returncode == 1 and "9_9" in r.stderr, r.stderr)
+    r = run("ls", "--step", "0", flat)
+    check("flat steps: the end of a number is no step", r.returncode == 1 and "ends in 0" in r.stderr, r.stderr)
     r = run("resume-point", flat)
     row("flat steps: the newest", "resume-point", r, "")
     check("flat steps: resume-point", r.stdout == "-3_10\n", r.stdout + r.stderr)
