@@ -11,8 +11,9 @@
  *    more; sft_remote_fetch of whole files reads them in one go.
  *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
  *    again (SFT_REMOTE_NO_HUB_CACHE asks always).
- *  - A branch of the hub is one commit for as long as a sft_remote lives: the one that the cache
- *    has, or the one that the hub told first. Who wants to see a branch move makes a new one.
+ *  - All files of one catalog or download are of one commit of the hub's branch: the one that the
+ *    cache has, or the one that the hub told first. SFT_REMOTE_ONE_COMMIT makes that so for all that
+ *    a sft_remote opens; who wants to see a branch move then makes a new one.
  *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
  *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
  *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
@@ -54,6 +55,7 @@ typedef struct sft_remote sft_remote;
 #define SFT_REMOTE_ALLOW_HTTP  2u /* http:// to any host */
 #define SFT_REMOTE_OFFLINE     4u /* hf:// from the local cache; all else is SFT_E_HTTP */
 #define SFT_REMOTE_NO_HUB_CACHE 8u /* do not look into the local Hugging Face cache */
+#define SFT_REMOTE_ONE_COMMIT  16u /* a branch of the hub stays the commit that was met first */
 
 typedef struct sft_remote_options {
     size_t struct_size;

@@ -47,7 +47,8 @@ static bool is_url_like(char *at, char **rest) {
     const size_t odd = strspn(at, LETTERS ":;\\"); /* "https;//", "HTTPS//", "https\\://", "//" */
     bool like = scheme > 0 && strncmp(at + scheme, "://", 3) == 0;
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) { /* with a slash too few, perhaps */
+    for (size_t i = 0; i < sizeof known / sizeof known[0];
+         i++) { /* with a slash too few, perhaps */
         like = like || begins(at, known[i]);
     }
     *rest = at + (like ? scheme + 1 : odd);
@@ -162,7 +163,8 @@ const sft_remote_api *cli_url_api(cli *c, sft_error *err) {
     o.control = &c->remote_control;
     o.connections = (uint32_t)cli_number(c, "connections", 0);
     o.disk_cache = cli_text(c, "block-cache");
-    o.flags = SFT_REMOTE_ENVIRONMENT | (cli_flag(c, "allow-http") ? SFT_REMOTE_ALLOW_HTTP : 0) |
+    o.flags = SFT_REMOTE_ENVIRONMENT | SFT_REMOTE_ONE_COMMIT |
+              (cli_flag(c, "allow-http") ? SFT_REMOTE_ALLOW_HTTP : 0) |
               (cli_flag(c, "offline") ? SFT_REMOTE_OFFLINE : 0);
     return api->create(&c->remote, &o, err) == SFT_OK ? api : NULL;
 }

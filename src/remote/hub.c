@@ -240,6 +240,9 @@ struct sft__pin {
 };
 
 static void pin_find(char *commit, sft_remote *remote, const char *branch, size_t len) {
+    if ((remote->settings.o.flags & SFT_REMOTE_ONE_COMMIT) == 0) {
+        return;
+    }
     sft__mutex_lock(&remote->mutex);
     for (const sft__pin *p = remote->pins; p != NULL; p = p->next) {
         if (strlen(p->branch) == len && memcmp(p->branch, branch, len) == 0) {
@@ -254,7 +257,8 @@ static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, c
     char before[SFT__COMMIT_MAX + 1] = "";
 
     pin_find(before, remote, branch, len);
-    if (before[0] != '\0') { /* of two at a time either may be kept */
+    if (before[0] != '\0' || /* of two at a time either may be kept */
+        (remote->settings.o.flags & SFT_REMOTE_ONE_COMMIT) == 0) {
         return SFT_OK;
     }
     sft__mutex_lock(&remote->mutex);
@@ -278,8 +282,8 @@ sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *com
     if (!place->hub || commit[0] == '\0' || is_commit(revision, place->revision_len)) {
         return SFT_OK;
     }
-    SFT_TRY(pin_keep(remote, place->url.data, place->revision_at + place->revision_len, commit,
-                     err));
+    SFT_TRY(
+        pin_keep(remote, place->url.data, place->revision_at + place->revision_len, commit, err));
     sft__buf_init(&url, place->url.allocator);
     sft__buf_add(&url, place->url.data, place->revision_at);
     sft__url_encode(&url, commit, strlen(commit), false);
@@ -296,8 +300,8 @@ sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *com
     return SFT_OK;
 }
 
-/* The URL as far as the revision. A branch is one commit for as long as this sft_remote lives: that
- * of the local cache, or the one that the hub told first. So no two files are of two commits. */
+/* The URL as far as the revision. A branch is the commit that it is in the local cache; with
+ * SFT_REMOTE_ONE_COMMIT it stays that one, or the one that the hub told first. */
 static sft_status add_revision(sft__place *out, char *commit, sft_remote *remote,
                                const sft__hub_url *u, sft_error *err) {
     char revision[SFT__REVISION_MAX];

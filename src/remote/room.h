@@ -202,7 +202,7 @@ typedef struct sft__place {
 sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url, sft_error *err);
 void sft__place_reset(sft__place *place);
 /* The commit (as the hub told it, or "") in the place of a branch, so that all files are of one
- * state; the branch stays this commit for the remote. */
+ * state; with SFT_REMOTE_ONE_COMMIT the branch stays this commit. */
 sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *commit,
                           sft_error *err);
 /* May this URL be asked at all: http only to this machine or if allowed. */

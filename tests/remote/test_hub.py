@@ -176,6 +176,20 @@ def moving(t: harness.Tests) -> None:
             t.check(label, (B if commit == A else A).encode() not in weights, got)
 
 
+def library(t: harness.Tests) -> None:
+    """Without SFT_REMOTE_ONE_COMMIT each catalog is of one commit; the next one may be of another."""
+    hub = Hub()
+    hub.main, hub.moves = A, SHARDS[0]
+    args = ["hf_endpoint=" + hub.url, "hash", "hf://org/model"]
+    first, second = t.probe(*args), t.probe(*args)
+    t.check("index and shards of A", first["status"] == "SFT_OK" and first["tensors"] == 3, first)
+    t.check("the shards were asked for at A", all("resolve/" + A in p for p in first["paths"] if not p.endswith(INDEX)), first)
+    t.check("then those of B", second["status"] == "SFT_OK" and first["content"] != second["content"], second)
+    cache = cache_of(t, "library", {n: d for n, d in model(A).items() if n in (INDEX, SHARDS[0])})
+    got = t.probe("hf_cache=" + cache, *args)
+    t.check("of the cache's commit", got["status"] == "SFT_OK" and got["content"] == first["content"], got)
+
+
 def names(t: harness.Tests) -> None:
     """A file is a file whatever it is called; where there is none, a directory; else the sentence names both."""
     hub = Hub()
@@ -220,4 +234,4 @@ def names(t: harness.Tests) -> None:
 
 if __name__ == "__main__":
     tests = harness.Tests()
-    sys.exit(tests.run(cached, moving, names))
+    sys.exit(tests.run(cached, moving, library, names))
