@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/cmd_convert.c - weight files of other formats into safetensors, through the import wing's own
- * conversion. Here are only the choices (select, drop, rename, cast) and what is told. Read cmd.h
- * first.
+ * conversion, and what is told of it. Read convert_choice.h first.
  */
 #include "beside.h"
 #include "cast_lost.h"
 #include "cmd.h"
+#include "convert_choice.h"
 #include "foreign.h"
 #include "kept.h"
 #include "lost.h"
-#include "meta_json.h"
 #include "older.h"
-#include "rename.h"
 #include "siblings.h"
 #include "sys.h"
 #include "url.h"
@@ -24,235 +22,24 @@
 
 enum { FOUND_MAX = 4096 };
 
-typedef struct cast_rule {
-    char *pattern; /* NULL: every floating-point tensor */
-    const sft_dtype *dtype;
-} cast_rule;
-
-/* An option with patterns, and which of them have matched anything. */
-typedef struct used_patterns {
-    const char *option;
-    bool *used;
-} used_patterns;
-
 typedef struct converting {
     cli *c;
     const sft_import_api *api;
-    cli_rename *renames;
-    size_t rename_count;
-    cast_rule *casts;
-    size_t cast_count;
-    sft_metadata_entry *metadata;
-    size_t metadata_count;
-    meta_pairs pairs; /* of --metadata-json */
-    char *json_text;
-    char **names; /* renamed ones, owned */
-    size_t name_count;
-    size_t name_room;
-    used_patterns selects;
-    used_patterns drops;
-    used_patterns renamed;
-    used_patterns casted;
+    cli_choice choice;
     cli_cast_lost *lost;
     cli_table table;
     cli_json json;
     bool plan;
 } converting;
 
-/* ---------------------------------------------------------------- options */
-
-static size_t list_length(const cli *c, const char *option) {
-    size_t n = 0;
-    while (cli_list(c, option, n) != NULL) {
-        n++;
-    }
-    return n;
-}
-
-static used_patterns patterns_of(const cli *c, const char *option) {
-    const used_patterns p = {option, cli_alloc(list_length(c, option) + 1, sizeof *p.used)};
-    return p;
-}
-
-static bool parse_renames(converting *k) {
-    k->rename_count = list_length(k->c, "rename");
-    k->renames = cli_alloc(k->rename_count, sizeof *k->renames);
-    for (size_t i = 0; i < k->rename_count; i++) {
-        const char *fault = cli_rename_parse(&k->renames[i], cli_list(k->c, "rename", i));
-        if (fault != NULL) {
-            cli_usage(k->c, "--rename \"%s\": %s", cli_list(k->c, "rename", i), fault);
-            k->rename_count = i;
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool parse_casts(converting *k) {
-    k->cast_count = list_length(k->c, "cast");
-    k->casts = cli_alloc(k->cast_count, sizeof *k->casts);
-    for (size_t i = 0; i < k->cast_count; i++) {
-        const char *text = cli_list(k->c, "cast", i);
-        const char *equals = strrchr(text, '=');
-        const char *name = equals != NULL ? equals + 1 : text;
-        char upper[32] = "";
-        for (size_t n = 0; n < sizeof upper - 1 && name[n] != '\0'; n++) {
-            upper[n] = (char)(name[n] >= 'a' && name[n] <= 'z' ? name[n] - 0x20 : name[n]);
-        }
-        k->casts[i].dtype = sft_dtype_find(upper, strlen(upper));
-        if (k->casts[i].dtype == NULL) {
-            cli_usage(k->c, "--cast \"%s\": unknown element type %s", text, name);
-            return false;
-        }
-        if (equals != NULL) {
-            k->casts[i].pattern = cli_alloc((size_t)(equals - text) + 1, 1);
-            memcpy(k->casts[i].pattern, text, (size_t)(equals - text));
-        }
-    }
-    return true;
-}
-
-/* --metadata-json: an object of strings. */
-static bool read_json(converting *k, const char *path) {
-    enum { JSON_MAX = 100 << 20 };
-    sft_source *source;
-    const char *fault;
-    sft_error err;
-    size_t at;
-
-    sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
-    if (status == SFT_OK) {
-        const uint64_t size = sft_source_size(source);
-        if (size == 0 || size > JSON_MAX) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is empty, or larger than %d bytes", (int)JSON_MAX);
-        } else {
-            k->json_text = cli_alloc((size_t)size + 1, 1);
-            status = sft_source_read(source, 0, k->json_text, (size_t)size, &err);
-        }
-        if (status == SFT_OK &&
-            !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
-            status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
-        }
-        status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
-        sft_source_close(source);
-    }
-    if (status != SFT_OK) {
-        cli_fail_plainly(k->c, path, &err);
-    }
-    return status == SFT_OK;
-}
-
-/* Those of the file that --metadata does not give. */
-static void add_json(converting *k) {
-    const size_t given = k->metadata_count;
-
-    for (size_t i = 0; i < k->pairs.count; i++) {
-        const sft_metadata_entry *e = &k->pairs.entries[i];
-        bool earlier = false;
-        for (size_t j = 0; j < given && !earlier; j++) {
-            earlier = k->metadata[j].key_len == e->key_len &&
-                      memcmp(k->metadata[j].key, e->key, e->key_len) == 0;
-        }
-        if (!earlier) {
-            k->metadata[k->metadata_count++] = *e;
-        }
-    }
-}
-
-static bool parse_metadata(converting *k) {
-    const size_t count = list_length(k->c, "metadata");
-    const char *file = cli_text(k->c, "metadata-json");
-
-    if (file != NULL && !read_json(k, file)) {
-        return false;
-    }
-    k->metadata = cli_alloc(count + k->pairs.count, sizeof *k->metadata);
-    for (size_t i = 0; i < count; i++) {
-        const char *text = cli_list(k->c, "metadata", i);
-        const char *equals = strchr(text, '=');
-        if (equals == NULL) {
-            cli_usage(k->c, "--metadata \"%s\": KEY=VALUE is needed", text);
-            return false;
-        }
-        k->metadata[k->metadata_count++] =
-            (sft_metadata_entry){text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
-    }
-    add_json(k);
-    return true;
-}
-
-static void keep_name(converting *k, char *name) {
-    if (k->name_count == k->name_room) {
-        k->name_room = k->name_room != 0 ? 2 * k->name_room : 64;
-        k->names = cli_resize(k->names, k->name_room, sizeof *k->names);
-    }
-    k->names[k->name_count++] = name;
-}
-
 /* ---------------------------------------------------------------- choosing */
-
-/* Does one of the option's patterns match? All that do are noted as used. */
-static bool any_matches(converting *k, used_patterns *of, const char *name, size_t len) {
-    const char *pattern;
-    bool found = false;
-
-    for (size_t i = 0; (pattern = cli_list(k->c, of->option, i)) != NULL; i++) {
-        if (cli_match(pattern, name, len)) {
-            of->used[i] = true;
-            found = true;
-        }
-    }
-    return found;
-}
-
-/* Of all that conversions of the same inputs asked for: none is told twice. */
-static void warn_unused(converting *k) {
-    used_patterns *const all[] = {&k->selects, &k->drops, &k->renamed, &k->casted};
-    const char *pattern;
-
-    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
-        for (size_t i = 0; (pattern = cli_list(k->c, all[n]->option, i)) != NULL; i++) {
-            if (!all[n]->used[i]) {
-                cli_warn(k->c, k->c->operand_count == 1 ? k->c->operands[0] : NULL,
-                         "--%s \"%s\" matches no tensor", all[n]->option, pattern);
-            }
-        }
-    }
-}
-
-static bool has_choices(const cli *c) {
-    return cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL ||
-           cli_list(c, "rename", 0) != NULL || cli_list(c, "cast", 0) != NULL;
-}
 
 /* Every name of a tensor is asked for: its own, and those that it has beside it. */
 static sft_status choose(void *ctx, sft_import_item *item, sft_error *err) {
     converting *k = ctx;
-    const char *name = item->name;
-    const size_t len = item->name_len;
 
     (void)err;
-    const bool wanted = cli_list(k->c, "select", 0) == NULL ||
-                        any_matches(k, &k->selects, name, len);
-    item->take = !any_matches(k, &k->drops, name, len) && wanted;
-    for (size_t i = 0; i < k->rename_count && item->take != 0; i++) {
-        char *now;
-        if (cli_rename_apply(&k->renames[i], name, len, &now, &item->name_len)) {
-            k->renamed.used[i] = true;
-            keep_name(k, now);
-            item->name = now;
-            break;
-        }
-    }
-    for (size_t i = 0; i < k->cast_count && item->take != 0; i++) {
-        const cast_rule *r = &k->casts[i];
-        if (r->pattern != NULL ? cli_match(r->pattern, name, len)
-                               : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
-            k->casted.used[i] = true;
-            item->dtype = r->dtype;
-        }
-    }
+    cli_choice_take(&k->choice, item);
     return SFT_OK;
 }
 
@@ -447,13 +234,13 @@ static void convert(converting *k) {
     write.control = cli_control(c, "converting");
     o.read = &read;
     o.write = &write;
-    o.choose = has_choices(c) ? choose : NULL;
+    o.choose = cli_choice_any(c) ? choose : NULL;
     o.open = open_url;
     o.planned = k->plan ? planned : NULL;
     o.casted = casted;
     o.ctx = k;
-    o.metadata = k->metadata;
-    o.metadata_count = k->metadata_count;
+    o.metadata = k->choice.metadata;
+    o.metadata_count = k->choice.metadata_count;
     o.max_shard_bytes = cli_number(c, "max-shard-size", 0);
     o.flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) | keep_names(c) |
@@ -477,7 +264,7 @@ static void convert(converting *k) {
     cli_older_end(&older, status == SFT_OK);
     if (status == SFT_OK) {
         cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, k->api, report);
-        warn_unused(k);
+        cli_choice_unused(&k->choice);
         cli_lost_keep(c, k->api, report);
         cli_cast_tell(k->lost, c, c->operand_count == 1 ? c->operands[0] : output);
         if (c->operand_count == 1) {
@@ -548,8 +335,8 @@ static void export_options(converting *k, sft_export_options *o) {
     o->planned = k->plan ? planned : NULL;
     o->casted = casted;
     o->ctx = k;
-    o->metadata = k->metadata;
-    o->metadata_count = k->metadata_count;
+    o->metadata = k->choice.metadata;
+    o->metadata_count = k->choice.metadata_count;
     o->piece_bytes = cli_number(c, "piece-size", 0);
     o->durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
     o->flags = (k->plan ? SFT_CONVERT_PLAN : 0) | (c->force ? SFT_CONVERT_REPLACE : 0) |
@@ -587,7 +374,7 @@ static void export_into(converting *k, uint32_t format) {
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
     if (status == SFT_OK) {
         cli_warn_report(c, c->operands[0], k->api, report);
-        warn_unused(k);
+        cli_choice_unused(&k->choice);
         cli_lost_keep(c, k->api, report);
         cli_cast_tell(k->lost, c, c->operands[0]);
         cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
@@ -645,10 +432,6 @@ static void run(cli *c) {
     sft_error err;
     bool made;
 
-    k.selects = patterns_of(c, "select");
-    k.drops = patterns_of(c, "drop");
-    k.renamed = patterns_of(c, "rename");
-    k.casted = patterns_of(c, "cast");
     k.lost = cli_cast_watch();
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
     k.api = cli_wing_get(CLI_WING_IMPORT, &err);
@@ -660,7 +443,7 @@ static void run(cli *c) {
                cli_over_read(c, output)) {
     } else if (k.api == NULL) {
         cli_fail_plainly(c, NULL, &err);
-    } else if (parse_renames(&k) && parse_casts(&k) && parse_metadata(&k) &&
+    } else if (cli_choice_parse(&k.choice, c) &&
                (!cli_flag(c, "verify") || k.plan || cli_verify_inputs(c))) {
         const uint32_t format = output_format(c);
         if (format != SFT_IMPORT_SAFETENSORS) {
@@ -678,26 +461,8 @@ static void run(cli *c) {
             }
         }
     }
-    for (size_t i = 0; i < k.rename_count; i++) {
-        cli_rename_reset(&k.renames[i]);
-    }
-    for (size_t i = 0; k.casts != NULL && i < k.cast_count; i++) {
-        free(k.casts[i].pattern);
-    }
-    for (size_t i = 0; i < k.name_count; i++) {
-        free(k.names[i]);
-    }
-    free(k.selects.used);
-    free(k.drops.used);
-    free(k.renamed.used);
-    free(k.casted.used);
     cli_cast_end(k.lost);
-    free(k.renames);
-    free(k.casts);
-    free(k.metadata);
-    free(k.json_text);
-    cli_meta_reset(&k.pairs);
-    free(k.names);
+    cli_choice_reset(&k.choice);
 }
 
 static const cli_opt options[] = {
