@@ -41,6 +41,7 @@ typedef struct sft__content {
     sft__import *job;
     sft__content_state *state;
     bool prose;          /* a text of git's, whatever its name */
+    bool walked;         /* its strings were looked into before */
     const char *name;    /* path or member, for the rules that go by names; never NULL */
     uint64_t at;         /* of data in the file; SFT_NO_OFFSET: it does not lie there as such */
     const uint8_t *data; /* SFT__JSON_SLACK zero bytes behind it */

@@ -38,6 +38,8 @@ typedef struct level {
     bool langchain;          /* "lc": 1 */
     sft__json_str attribute; /* the name of a function or class in a module */
     sft__json_str imports;   /* the name of that module */
+    sft__json_str library;   /* the same, with a class beside it */
+    sft__json_str name;      /* of what a reference of fiddle's is to */
     sft__json_str key;
     sft__json_str template;
     sft__json_str id;              /* the first text of a list of that name */
@@ -168,7 +170,7 @@ static void take_template(walking *w, const sft__json_str *s, const sft__json_st
     (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
 }
 
-static void end_pair(walking *w, const level *l) {
+static void end_pair(walking *w, const sft__json_str *imports, const sft__json_str *attribute) {
     static const char *const data[] = {/* what monty and pymatgen keep numbers and dates as */
                                        "numpy.array",      "torch.tensor",          "uuid.UUID",
                                        "pandas.DataFrame", "datetime.datetime",     "pathlib.Path",
@@ -178,8 +180,11 @@ static void end_pair(walking *w, const level *l) {
     char both[2 * FIELD_MOST + 1];
     const char *sentence;
 
-    const size_t n = strlen(field(module, &l->imports));
-    const size_t m = strlen(field(name, &l->attribute));
+    const size_t n = strlen(field(module, imports));
+    const size_t m = strlen(field(name, attribute));
+    if (sft__content_global(module, n, name, m) == SFT_SCAN_HARMLESS) {
+        return; /* {"module": "builtins", "name": "tuple"} */
+    }
     memcpy(both, module, n);
     both[n] = '.';
     memcpy(both + n + 1, name, m);
@@ -191,7 +196,7 @@ static void end_pair(walking *w, const level *l) {
     }
     const uint32_t verdict = sft__content_target("class", 5, both, n + 1 + m, false, &sentence);
     if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", &l->imports, sentence);
+        find(w, verdict, "config-target", imports, sentence);
     }
 }
 
@@ -251,7 +256,13 @@ static void end_object(walking *w, const level *l) {
     }
     if (l->imports.raw != NULL && l->attribute.raw != NULL &&
         (l->fields[F_CLASS].raw == NULL || l->fields[F_MODULE].raw == NULL)) {
-        end_pair(w, l);
+        end_pair(w, &l->imports, &l->attribute);
+    }
+    if (l->library.raw != NULL && l->attribute.raw != NULL) {
+        end_pair(w, &l->library, &l->attribute);
+    }
+    if (l->imports.raw != NULL && l->name.raw != NULL && is(&l->fields[F_TYPE], "pyref")) {
+        end_pair(w, &l->imports, &l->name);
     }
     if (l->jinja && l->template.raw != NULL) {
         take_template(w, &l->template, &l->key);
@@ -372,7 +383,9 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
     if (value) {
         judge(w, s, text, len);
     }
-    sft__scan_string(w->c->job, w->c->state->part, text, len, false);
+    if (!w->c->walked) {
+        sft__scan_string(w->c->job, w->c->state->part, text, len, false);
+    }
 }
 
 static bool is_attention(const level *l) {
@@ -445,15 +458,19 @@ static void note_pair(level *l, const sft__json_str *s) {
                                           "_module", "class_module", NULL};
     static const char *const names[] = {"attr",          "class_name", "function",  "func",
                                         "callable",      "@class",     "@callable", "__name__",
-                                        "function_name", "_class",     NULL};
+                                        "function_name", "class",      "_class",    NULL};
 
-    if (!l->object || l->key.len < 4 || memchr("mc@_af\\", l->key.raw[0], 7) == NULL) {
+    if (!l->object || l->key.len < 4 || memchr("mc@_afln\\", l->key.raw[0], 9) == NULL) {
         return; /* none of these words begins so */
     }
     if (is_listed(&l->key, modules)) {
         l->imports = *s;
     } else if (is_listed(&l->key, names)) {
         l->attribute = *s;
+    } else if (is(&l->key, "library")) {
+        l->library = *s;
+    } else if (is(&l->key, "name")) {
+        l->name = *s;
     }
 }
 

@@ -20,6 +20,7 @@ const char *const sft__content_targets[] = {"_target_",
                                             "python_callable",
                                             "import_string",
                                             "user_dir",
+                                            "_instantiator",
                                             "()",
                                             NULL};
 
@@ -318,7 +319,8 @@ static bool is_part_of(const char *p, size_t len) {
     static const char *const modules[] = {
         "keras.",        "tf_keras.",  "tensorflow.keras.", "tensorflow.python.keras.",
         "transformers.", "diffusers.", "torch.nn",          "sentence_transformers.",
-        "peft.",         "timm.",      "torchvision.",      NULL};
+        "peft.",         "timm.",      "torchvision.",      "pyannote.audio.",
+        NULL};
 
     for (size_t i = 0; modules[i] != NULL; i++) {
         if (sft__text_starts(p, len, modules[i])) {
@@ -413,6 +415,11 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                     : "a name of Python's, which loaders that know the key import and call";
     if (!called && (!dotted || by_key || !is_odd(value, len, last, sentence))) {
         return SFT_SCAN_HARMLESS;
+    }
+    static const char *const makers[] = {"lightning.pytorch.cli.instantiate_module",
+                                         "pytorch_lightning.cli.instantiate_module", NULL};
+    if (is(key, key_len, "_instantiator") && sft__text_is_one(value, len, makers)) {
+        return SFT_SCAN_HARMLESS; /* what LightningCLI notes in each checkpoint */
     }
     if (always && (is_nothing(value, len) || (sft__text_starts(key, key_len, "loader_module") &&
                                               sft__text_starts(value, len, "mlflow.")))) {

@@ -376,6 +376,19 @@ static uint32_t judge_layer(const judging *j) {
                : SFT_SCAN_HARMLESS;
 }
 
+/* Lines, calls or imports, not the name of a file. */
+static uint32_t judge_source(const judging *j) {
+    const sft__setting *s = j->s;
+
+    if (s->listed ||
+        (memchr(s->value, '(', s->len) == NULL && memchr(s->value, '\n', s->len) == NULL &&
+         !sft__text_starts(s->value, s->len, "import ") && memchr(s->value, '=', s->len) == NULL)) {
+        return SFT_SCAN_HARMLESS;
+    }
+    return say(j, sft__setting_source(s->value, s->len), "config-code",
+               "a configuration that is Python, which mmengine executes");
+}
+
 static uint32_t judge_evaluated(const judging *j) {
     static const char *const functions[] = {"eval",       "exec",  "open",    "compile",
                                             "__import__", "input", "getattr", "globals",
@@ -561,6 +574,12 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     }
     if (sft__text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
+    }
+    if ((j.kinds & SFT__KEY_SOURCE) != 0) {
+        const uint32_t verdict = judge_source(&j);
+        if (verdict != SFT_SCAN_HARMLESS) {
+            return verdict;
+        }
     }
     if ((j.kinds & SFT__KEY_EVALUATED) != 0) {
         const uint32_t verdict = judge_evaluated(&j);

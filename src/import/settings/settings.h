@@ -29,9 +29,19 @@ enum {
     SFT__KEY_LAYERS = 4096,      /* evaluated: backbone, head */
     SFT__KEY_LIBRARY = 8192,     /* loaded, whatever its ending is */
     SFT__KEY_ACTIVATION = 16384, /* evaluated, and what comes out of it is called */
-    SFT__KEY_METADATA = 32768    /* evaluated as Python where it describes an exported model */
+    SFT__KEY_METADATA = 32768,   /* evaluated as Python where it describes an exported model */
+    SFT__KEY_SOURCE = 65536      /* known: a text of Python is executed */
 };
 unsigned sft__setting_key(const char *key, size_t len);
+
+/* How words begin: a bit for each three letters. Those of which sft__setting_key() knows something; one
+ * more key; could a key be one of them? Most are none, and this is quick. */
+typedef struct sft__setting_starts {
+    uint8_t bits[4096];
+} sft__setting_starts;
+void sft__setting_starts_init(sft__setting_starts *s);
+void sft__setting_starts_add(sft__setting_starts *s, const char *key);
+bool sft__setting_may_be(const sft__setting_starts *s, const char *key, size_t len);
 
 /* What a text is, read as Python. */
 enum {
@@ -41,6 +51,8 @@ enum {
     SFT__PYTHON_SPACED = 8   /* "f (x)": a call, or a word with a remark behind it */
 };
 unsigned sft__setting_python(const char *text, size_t len);
+/* Python that is executed: the verdict; assignments of plain values are harmless. source.c */
+uint32_t sft__setting_source(const char *text, size_t len);
 /* Are there words anywhere that no text but code has? strict: that prose does not mention. */
 bool sft__setting_is_wild(const char *text, size_t len, bool strict);
 

@@ -244,6 +244,7 @@ static const word known[] = {
     {"bash_env", SFT__KEY_LIBRARY},                       /* of an environment */
     {"batch", SFT__KEY_METADATA},                         /* Ultralytics, of exported models */
     {"channels", SFT__KEY_METADATA},                      /* the same */
+    {"cfg", SFT__KEY_SOURCE},                             /* mmengine, in checkpoints */
     {"custom_generate", SFT__KEY_REPOSITORY},             /* transformers */
     {"custom_op_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_op_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
@@ -319,4 +320,58 @@ unsigned sft__setting_key(const char *key, size_t len) {
         kinds |= SFT__KEY_TRUSTS; /* that one is sft__content_trusts()'s */
     }
     return kinds;
+}
+
+/* ---------------------------------------------------------------- how words begin */
+
+/* Of the word at key[i]. */
+static unsigned start_of(const char *key, size_t len, size_t i) {
+    unsigned start = 0;
+
+    for (size_t k = i; k < i + 3; k++) {
+        const bool on = k < len && is_letter(key[k]) &&
+                        !(k > i && is_big(key[k]) && !is_big(key[k - 1]));
+        start = start << 5 | (on ? (unsigned)key[k] & 31U : 0U);
+        len = on ? len : k;
+    }
+    return start & 0x7fff;
+}
+
+void sft__setting_starts_add(sft__setting_starts *s, const char *key) {
+    const size_t len = strlen(key);
+    size_t i = 0;
+
+    while (i < len && !is_letter(key[i])) {
+        i++;
+    }
+    const unsigned start = start_of(key, len, i);
+    s->bits[start / 8] |= (uint8_t)(1U << start % 8);
+}
+
+void sft__setting_starts_init(sft__setting_starts *s) {
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        sft__setting_starts_add(s, words[i].text);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        sft__setting_starts_add(s, known[i].text);
+    }
+}
+
+bool sft__setting_may_be(const sft__setting_starts *s, const char *key, size_t len) {
+    bool letters = false;
+
+    for (size_t i = 0; i < len; i++) {
+        if (!is_letter(key[i])) {
+            continue;
+        }
+        letters = true;
+        if (i == 0 || !is_letter(key[i - 1]) || (is_big(key[i]) && !is_big(key[i - 1]))) {
+            const unsigned start = start_of(key, len, i);
+            if ((s->bits[start / 8] >> start % 8 & 1) != 0) {
+                return true;
+            }
+        }
+    }
+    return !letters;
 }

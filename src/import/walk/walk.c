@@ -36,8 +36,7 @@ static void begin_pickle(walk *w) {
     memset(&w->array, 0, sizeof w->array);
     if ((w->ways & WALK_KEEP) == 0) { /* what an Unpickler keeps: memo, and the rest of a frame */
         w->in.frame = 0;
-        w->text_count = 0;
-        w->pool_len = 0;
+        sft__walk_texts_clear(w);
         w->number_count = 0;
         w->type_count = 0;
         w->field_count = 0;
@@ -85,6 +84,7 @@ static bool one_pickle(walk *w) {
     walk_step step;
 
     begin_pickle(w);
+    sft__walk_settings_begin(w);
     do {
         step = one_opcode(w);
         w->marked = w->marked || (w->opcode_at == begin && step == WALK_GO && w->opcode == 0x80);
@@ -96,6 +96,7 @@ static bool one_pickle(walk *w) {
     if (w->inner) {
         end_inner(w);
     }
+    sft__walk_settings_end(w, step == WALK_STOP);
     sft__walk_settle(w, step == WALK_STOP);
     return step == WALK_STOP;
 }
@@ -136,14 +137,14 @@ static void walk_way(walk *w, const sft__scan_part *part, uint32_t ways) {
     w->in.end = part->offset + part->size;
     w->in.crossed = false;
     w->start_count = 0;
-    w->text_count = 0;
-    w->pool_len = 0;
+    sft__walk_texts_clear(w);
     sft__walk_memo_clear(&w->memo);
     sft__walk_table_clear(&w->seen);
     chain(w, part->offset, true);
     while (w->start_count != 0 && w->in.status == SFT_OK) {
         chain(w, w->starts[--w->start_count], false);
     }
+    sft__walk_settings_judge(w);
     w->wanted |= w->in.crossed ? WALK_DROP : 0;
 }
 
@@ -255,9 +256,11 @@ static void walk_reset(walk *w) {
     sft__free(a, w->fields, w->field_room * sizeof *w->fields);
     sft__free(a, w->texts, w->text_room * sizeof *w->texts);
     sft__free(a, w->pool, w->pool_room);
+    sft__free(a, w->recent.texts, w->recent.texts != NULL ? WALK_RECENT * sizeof *w->recent.texts : 0);
     sft__free(a, w->stack.at, w->stack.room * sizeof *w->stack.at);
     sft__free(a, w->marks.at, w->marks.room * sizeof *w->marks.at);
     sft__walk_memo_reset(&w->memo, a);
+    sft__buf_reset(&w->settings.text);
     sft__free(a, w->in.window, WALK_WINDOW);
     sft__free(a, w, sizeof *w);
 }
@@ -275,6 +278,7 @@ sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
     w->given = part;
     w->in.source = part->source;
     w->in.err = err;
+    sft__walk_settings_init(w);
     w->in.window = sft__alloc(job->allocator, WALK_WINDOW);
     sft_status status = w->in.window != NULL ? SFT_OK : sft__fail_nomem(err, WALK_WINDOW);
     if (status == SFT_OK) {

@@ -11,7 +11,8 @@
 #ifndef SFT_IMPORT_WALK_H
 #define SFT_IMPORT_WALK_H
 
-#include "import/scan/scan.h"
+#include "base/buf.h"
+#include "import/settings/settings.h"
 
 enum { WALK_WINDOW = 65536, WALK_TEXT = 512 };
 
@@ -91,6 +92,7 @@ enum {
 /* A dict could be the fields of a type: not this one; not surely, it has been elsewhere; it is empty; more:
  * the last of its walk_fields. */
 enum { WALK_DICT_PLAIN, WALK_DICT_SHARED, WALK_DICT_FRESH };
+enum { WALK_TRUE = 1 }; /* of V_SCALAR */
 
 static inline walk_value walk_make(unsigned kind, uint32_t number) {
     return (walk_value)(kind << WALK_SHIFT) | number;
@@ -136,8 +138,47 @@ typedef struct walk_memo {
 typedef struct walk_text {
     uint32_t at; /* in the pool */
     uint16_t len;
-    uint16_t cut; /* 1: only the beginning */
+    uint16_t cut; /* 1: only the beginning; a walk_far lies behind it */
 } walk_text;
+
+/* Where all of a text lies in the source, and how it is written there. */
+enum { WALK_FAR_PLAIN, WALK_FAR_STRING, WALK_FAR_UNICODE };
+typedef struct walk_far {
+    uint64_t at;
+    uint64_t size;
+    uint64_t how;
+} walk_far;
+
+/* Texts beyond the room for them: the last ones. */
+enum { WALK_RECENT = 4096 };
+typedef struct walk_recent {
+    walk_text *texts;
+    uint32_t count; /* that there were */
+    uint32_t at;    /* of the first in the pool */
+} walk_recent;
+
+/* What dictionaries say, walk_settings.c */
+enum { WALK_HELD = 64, WALK_KEYS = 256, WALK_KEY = 30 };
+typedef struct walk_held {
+    size_t at; /* of the dictionary on the stack */
+    walk_value key;
+    walk_value value;
+} walk_held;
+typedef struct walk_key {
+    uint16_t len;
+    bool telling;
+    char text[WALK_KEY];
+} walk_key;
+typedef struct walk_settings {
+    sft__buf text; /* lines of JSON */
+    size_t begin;  /* of those of the pickle at hand */
+    walk_held held[WALK_HELD];
+    size_t held_count;
+    walk_key keys[WALK_KEYS];
+    sft__setting_starts starts; /* of keys that tell something */
+    sft__content_state state;
+    bool lost; /* that texts were is said */
+} walk_settings;
 
 /* What WALK_JOBLIB knows of the dict that is being filled. */
 typedef struct walk_array {
@@ -228,6 +269,8 @@ typedef struct walk {
     walk_field *fields;
     size_t field_count;
     size_t field_room;
+    walk_recent recent;
+    walk_settings settings;
     walk_table seen;  /* where pickles began */
     uint64_t *starts; /* where more may begin: the ends of frames */
     size_t start_count;
@@ -294,8 +337,11 @@ bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, ui
                          size_t most);
 void sft__walk_table_clear(walk_table *t);
 const walk_slot *sft__walk_table_find(const walk_table *t, uint64_t key);
-/* A string of these bytes of UTF-8; more are cut. */
-walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut);
+/* A string of these bytes of UTF-8; more are cut, and then found again at `far`. */
+walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut, const walk_far *far);
+
+const walk_text *sft__walk_text(const walk *w, uint32_t number); /* NULL: forgotten */
+void sft__walk_texts_clear(walk *w);
 
 /* ---------------------------------------------------------------- text, walk_text.c */
 
@@ -372,6 +418,17 @@ static inline void walk_use(walk *w, walk_value v) {
         t->used = true;
     }
 }
+
+/* ---------------------------------------------------------------- settings, walk_settings.c */
+
+/* Items that are put into the dictionary at `at` of the stack, or become one there; the same of a list
+ * or tuple. */
+void sft__walk_settings_items(walk *w, size_t first, size_t at);
+void sft__walk_settings_list(walk *w, size_t first, size_t at);
+void sft__walk_settings_init(walk *w);
+void sft__walk_settings_begin(walk *w); /* a pickle */
+void sft__walk_settings_end(walk *w, bool ended);
+void sft__walk_settings_judge(walk *w); /* a part has ended */
 
 /* ---------------------------------------------------------------- opcodes */
 

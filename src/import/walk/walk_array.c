@@ -79,7 +79,7 @@ static uint32_t tag_of(walk_value v, uint32_t tag) {
 
 const walk_text *sft__walk_first_text(const walk *w, walk_value tuple) {
     const uint32_t n = tag_of(tuple, IS_TEXT);
-    return n != 0 && n < w->text_count ? &w->texts[n] : NULL;
+    return n != 0 ? sft__walk_text(w, n) : NULL;
 }
 
 const uint64_t *sft__walk_note(const walk *w, walk_value tuple, size_t count) {
@@ -191,7 +191,7 @@ static bool is_key(const walk *w, const walk_text *t, const char *name) {
 }
 
 static const walk_text *text_of(const walk *w, walk_value v) {
-    return walk_kind(v) == V_STR && walk_number(v) != 0 ? &w->texts[walk_number(v)] : NULL;
+    return walk_kind(v) == V_STR ? sft__walk_text(w, walk_number(v)) : NULL;
 }
 
 void sft__walk_array_item(walk *w, walk_value key, walk_value value) {

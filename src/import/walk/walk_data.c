@@ -11,7 +11,7 @@ walk_step sft__walk_op_none(walk *w) {
     return walk_push_kind(w, V_NONE, 0);
 }
 walk_step sft__walk_op_scalar(walk *w) {
-    return walk_push_kind(w, V_SCALAR, 0);
+    return walk_push_kind(w, V_SCALAR, w->opcode == 0x88 ? WALK_TRUE : 0);
 }
 walk_step sft__walk_op_list(walk *w) {
     return walk_push_kind(w, V_LIST, 0);
@@ -91,14 +91,15 @@ walk_step sft__walk_op_long4(walk *w) {
 /* ---------------------------------------------------------------- strings */
 
 /* The bytes of a string of Python 2: a loader may take them for UTF-8 or for Latin-1. */
-static walk_value old_string(walk *w, const uint8_t *bytes, size_t len, bool cut) {
+static walk_value old_string(walk *w, const uint8_t *bytes, size_t len, const walk_far *far) {
+    const bool cut = len < far->size;
     uint8_t text[2 * WALK_TEXT];
     const size_t n = len < WALK_TEXT ? len : WALK_TEXT;
 
     if (sft__walk_utf8(bytes, n, true, true)) {
-        return sft__walk_string(w, bytes, len, cut);
+        return sft__walk_string(w, bytes, len, cut, far);
     }
-    return sft__walk_string(w, text, sft__walk_from_latin1(text, bytes, n), cut || n < len);
+    return sft__walk_string(w, text, sft__walk_from_latin1(text, bytes, n), cut || n < len, far);
 }
 
 /* UTF-8, or bytes of Python 2, whose encoding the loader chooses. */
@@ -116,9 +117,9 @@ static walk_step text_of(walk *w, size_t n, bool utf8) {
         return WALK_FAIL;
     }
     sft__walk_keep(w, head, head_len, at, size, true);
-    const bool cut = head_len < size;
-    return sft__walk_push(w, utf8 ? sft__walk_string(w, head, head_len, cut)
-                                  : old_string(w, head, head_len, cut))
+    const walk_far far = {at, size, WALK_FAR_PLAIN};
+    return sft__walk_push(w, utf8 ? sft__walk_string(w, head, head_len, head_len < size, &far)
+                                  : old_string(w, head, head_len, &far))
                ? WALK_GO
                : WALK_FAIL;
 }
@@ -254,8 +255,7 @@ static const uint8_t *literal_line(walk *w, size_t *len, bool *cut, uint8_t **ow
 }
 
 /* A literal of protocol 0: decoded, kept as text, looked at as a pickle. */
-static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
-                         size_t (*decode)(uint8_t *, const uint8_t *, size_t)) {
+static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut, uint64_t how) {
     uint8_t *room = sft__alloc(w->job->allocator, 2 * len + 8);
     walk_value v = walk_make(V_STR, 0);
 
@@ -263,10 +263,12 @@ static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut,
         w->limited = true;
         return WALK_FAIL;
     }
-    const size_t n = decode(room, text, len);
+    const walk_far far = {walk_tell(&w->in) - (how == WALK_FAR_STRING ? 2 : 1) - len, len, how};
+    const size_t n = how == WALK_FAR_STRING ? sft__walk_escaped(room, text, len)
+                                            : sft__walk_raw_unicode(room, text, len);
     walk_pay(w, len / DECODE_BYTES);
     if (n != SIZE_MAX) {
-        v = sft__walk_string(w, room, n, cut);
+        v = sft__walk_string(w, room, n, cut, &far);
         sft__walk_decoded(w, room, n);
         w->limited = w->limited || cut;
     }
@@ -284,7 +286,7 @@ walk_step sft__walk_op_string(walk *w) {
 
     if (text != NULL && len >= 2 && (text[0] == '\'' || text[0] == '"') &&
         (text[len - 1] == text[0] || cut)) {
-        step = literal(w, text + 1, len - 1 - !cut, cut, sft__walk_escaped);
+        step = literal(w, text + 1, len - 1 - !cut, cut, WALK_FAR_STRING);
     }
     sft__free(w->job->allocator, owned, room);
     return step;
@@ -297,7 +299,7 @@ walk_step sft__walk_op_unicode(walk *w) {
     const uint8_t *text = literal_line(w, &len, &cut, &owned);
 
     const walk_step step =
-        text != NULL ? literal(w, text, len, cut, sft__walk_raw_unicode) : WALK_FAIL;
+        text != NULL ? literal(w, text, len, cut, WALK_FAR_UNICODE) : WALK_FAIL;
     sft__free(w->job->allocator, owned, len);
     return step;
 }

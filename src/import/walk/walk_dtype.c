@@ -62,8 +62,8 @@ walk_value sft__walk_dtype(walk *w, walk_value args) {
 
 bool sft__walk_is_numbers(const walk *w, walk_value v) {
     const walk_type *made = sft__walk_type(w, v);
-    if (walk_kind(v) == V_STR && walk_number(v) != 0) {
-        const walk_text *text = &w->texts[walk_number(v)];
+    const walk_text *text = walk_kind(v) == V_STR ? sft__walk_text(w, walk_number(v)) : NULL;
+    if (text != NULL) {
         const walk_type t = type_of(w->pool + text->at, text->len);
         return t.known && !t.objects;
     }

@@ -58,6 +58,7 @@ static walk_step tuple_of(walk *w, size_t n) {
         return WALK_FAIL;
     }
     const walk_value v = sft__walk_array_tuple(w, w->stack.at + w->stack.count - n, n);
+    sft__walk_settings_list(w, w->stack.count - n, w->stack.count - n);
     w->stack.count -= n;
     return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
@@ -79,6 +80,7 @@ static walk_step op_tuple(walk *w) {
     }
     const size_t n = w->stack.count - first;
     const walk_value v = sft__walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
+    sft__walk_settings_list(w, first, first);
     w->stack.count = first;
     return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
@@ -93,6 +95,11 @@ static walk_step collect(walk *w, unsigned kind) {
     for (size_t i = first; kind == V_DICT && i + 1 < w->stack.count; i += 2) {
         sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
         made_of = sft__walk_dict_item(w, made_of, w->stack.at[i + 1]);
+    }
+    if (kind == V_DICT) {
+        sft__walk_settings_items(w, first, first);
+    } else {
+        sft__walk_settings_list(w, first, first);
     }
     w->stack.count = first;
     return sft__walk_push(w, made_of) ? WALK_GO : WALK_FAIL;
@@ -121,20 +128,27 @@ static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigne
                                                                                   : WALK_FAIL;
 }
 
+static walk_step put_items(walk *w, size_t first, unsigned a, unsigned b) {
+    if (first > sft__walk_floor(w)) {
+        sft__walk_settings_list(w, first, first - 1);
+    }
+    return put_into(w, first, a, b, b);
+}
+
 static walk_step op_appends(walk *w) {
     size_t first;
-    return sft__walk_mark(w, &first) ? put_into(w, first, V_LIST, V_BYTEARRAY, V_LIST) : WALK_FAIL;
+    return sft__walk_mark(w, &first) ? put_items(w, first, V_LIST, V_BYTEARRAY) : WALK_FAIL;
 }
 
 static walk_step op_append(walk *w) {
     return w->stack.count - sft__walk_floor(w) >= 2
-               ? put_into(w, w->stack.count - 1, V_LIST, V_BYTEARRAY, V_LIST)
+               ? put_items(w, w->stack.count - 1, V_LIST, V_BYTEARRAY)
                : WALK_FAIL;
 }
 
 static walk_step op_additems(walk *w) {
     size_t first;
-    return sft__walk_mark(w, &first) ? put_into(w, first, V_SET, V_SET, V_SET) : WALK_FAIL;
+    return sft__walk_mark(w, &first) ? put_items(w, first, V_SET, V_SET) : WALK_FAIL;
 }
 
 static walk_step items(walk *w, size_t first) {
@@ -151,6 +165,9 @@ static walk_step items(walk *w, size_t first) {
             w->stack.at[first - 1] =
                 sft__walk_dict_item(w, w->stack.at[first - 1], w->stack.at[i + 1]);
         }
+    }
+    if (first > sft__walk_floor(w)) {
+        sft__walk_settings_items(w, first, first - 1);
     }
     return put_into(w, first, V_DICT, V_LIST, V_BYTEARRAY);
 }
@@ -319,20 +336,20 @@ static walk_step op_stack_global(walk *w) {
     }
     const walk_value both[2] = {module, name};
     for (int i = 0; i < 2; i++) {
-        const bool text = walk_kind(both[i]) == V_STR && walk_number(both[i]) != 0;
+        const walk_text *t =
+            walk_kind(both[i]) == V_STR ? sft__walk_text(w, walk_number(both[i])) : NULL;
         const bool other =
             walk_kind(both[i]) >= V_DTYPE || /* no text */
             (walk_kind(both[i]) == V_CLASS && walk_number(both[i]) != WALK_ROLE_NONE);
-        if (!text && (other || !walk_opaque(both[i])) && walk_kind(both[i]) != V_STR) {
+        if (t == NULL && (other || !walk_opaque(both[i])) && walk_kind(both[i]) != V_STR) {
             return WALK_FAIL;
         }
-        if (!text) {
+        if (t == NULL) {
             sft__walk_odd(w, SFT_SCAN_DANGEROUS, "", "computed-name",
                           "a name that is made by a call or is not at hand here is looked up: it "
                           "could be any");
             return walk_push_kind(w, V_CLASS, 0);
         }
-        const walk_text *t = &w->texts[walk_number(both[i])];
         words[i] = (walk_words){w->pool + t->at, t->len};
     }
     return sft__walk_push(w, sft__walk_name(w, words[0], words[1])) ? WALK_GO : WALK_FAIL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/walk/walk_values.c - the walker's stack, marks, memo and strings. All are bounded: a
- * string or a place in the memo beyond the bound is forgotten, which the walk goes on from and
- * which is said only where a name would be made of it. Read first: walk.h.
+ * string or a place in the memo beyond the bound is forgotten (of strings the last ones are not),
+ * which the walk goes on from and which is said only where a name would be made of it. Read first: walk.h.
  */
 #include "import/walk/walk.h"
 
@@ -182,23 +182,75 @@ bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v) {
 
 /* ---------------------------------------------------------------- strings */
 
-walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut) {
+/* The last texts of a walk that has more than there is room for, each with as much room as any needs:
+ * a dictionary is filled soon after its items are read. */
+static walk_value recent_string(walk *w, const void *bytes, size_t len, bool more,
+                                const walk_far *far) {
+    walk_recent *r = &w->recent;
+    const sft_allocator *a = w->job->allocator;
+
+    if (r->texts == NULL) {
+        r->texts = sft__alloc_array(a, WALK_RECENT, sizeof *r->texts);
+    }
+    if (r->texts == NULL || w->pool == NULL || TEXTS_MOST + r->count >= WALK_NUMBERS) {
+        return walk_make(V_STR, 0);
+    }
+    if (r->count == 0) {
+        const size_t all = (size_t)WALK_RECENT * (WALK_TEXT + sizeof *far);
+        if (!sft__grow(a, &w->pool, &w->pool_room, w->pool_len + all, 1)) {
+            return walk_make(V_STR, 0);
+        }
+        r->at = (uint32_t)w->pool_len; /* at most POOL_MOST */
+    }
+    const uint32_t slot = r->count % WALK_RECENT;
+    const uint32_t at = r->at + slot * (uint32_t)(WALK_TEXT + sizeof *far);
+    if (len != 0) {
+        memcpy(w->pool + at, bytes, len);
+    }
+    memcpy(w->pool + at + len, far, sizeof *far);
+    r->texts[slot] = (walk_text){at, (uint16_t)len, (uint16_t)more};
+    return walk_make(V_STR, TEXTS_MOST + r->count++);
+}
+
+const walk_text *sft__walk_text(const walk *w, uint32_t number) {
+    if (number < TEXTS_MOST) {
+        return number != 0 && number < w->text_count ? &w->texts[number] : NULL;
+    }
+    const walk_recent *r = &w->recent;
+    const uint32_t i = number - TEXTS_MOST;
+    return i < r->count && r->count - i <= WALK_RECENT ? &r->texts[i % WALK_RECENT] : NULL;
+}
+
+void sft__walk_texts_clear(walk *w) {
+    w->text_count = 0;
+    w->pool_len = 0;
+    w->recent.count = 0;
+}
+
+walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut, const walk_far *far) {
+    const bool more = cut || len > WALK_TEXT;
     const size_t n = len < WALK_TEXT ? len : WALK_TEXT;
 
     if (w->text_count == 0) {
         w->text_count = 1; /* number 0: forgotten */
     }
-    if (w->text_count >= TEXTS_MOST || w->pool_len + n > POOL_MOST ||
-        !sft__grow(w->job->allocator, &w->texts, &w->text_room, w->text_count + 1,
+    if (w->recent.count != 0 || w->text_count >= TEXTS_MOST ||
+        w->pool_len + n + sizeof *far > POOL_MOST) {
+        return recent_string(w, bytes, n, more, far);
+    }
+    if (!sft__grow(w->job->allocator, &w->texts, &w->text_room, w->text_count + 1,
                    sizeof *w->texts) ||
-        !sft__grow(w->job->allocator, &w->pool, &w->pool_room, w->pool_len + n + 1, 1)) {
+        !sft__grow(w->job->allocator, &w->pool, &w->pool_room, w->pool_len + n + sizeof *far, 1)) {
         return walk_make(V_STR, 0);
     }
     if (n != 0) {
         memcpy(w->pool + w->pool_len, bytes, n);
     }
-    w->texts[w->text_count] =
-        (walk_text){(uint32_t)w->pool_len, (uint16_t)n, (uint16_t)(cut || n < len)};
+    w->texts[w->text_count] = (walk_text){(uint32_t)w->pool_len, (uint16_t)n, (uint16_t)more};
     w->pool_len += n;
+    if (more) {
+        memcpy(w->pool + w->pool_len, far, sizeof *far);
+        w->pool_len += sizeof *far;
+    }
     return walk_make(V_STR, (uint32_t)w->text_count++);
 }
