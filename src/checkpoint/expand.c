@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/dedupe.h"
+#include "checkpoint/disk.h"
 #include "layout/jsontree.h"
 
 typedef struct expanding {
@@ -335,11 +336,13 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
     memcpy(path, folder, len);
     path[len] = '/';
     memcpy(path + len + 1, SFT__DEDUPE_RECORD, sizeof SFT__DEDUPE_RECORD);
+    sft__checkpoint_disk_fact fact;
+    SFT_TRY(sft__checkpoint_disk_stat(path, &fact, e->err));
+    if (!fact.exists) {
+        return SFT_OK;
+    }
     sft_error why;
     sft_status status = sft__space_read(e->d->checkpoint, path, &text, &why);
-    if (status == SFT_E_IO) {
-        return SFT_OK; /* not there */
-    }
     if (status == SFT_OK) {
         status =
             sft__jtree_parse(&tree, &e->d->arena, text.data, text.size, SFT__DEDUPE_RECORD, &why);
@@ -350,10 +353,14 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
                              "%s: %s", path, why.message);
     }
     const sft__jnode *const format = sft__jtree_get(tree, "format");
-    if (format != NULL && format->type == SFT__J_STRING &&
-        strcmp(format->text, "safetensors-dedupe") == 0) {
-        *root = tree; /* another program's file may have the name */
+    if (format == NULL || format->type != SFT__J_STRING ||
+        strcmp(format->text, "safetensors-dedupe") != 0) {
+        return sft__fail_at(e->err, SFT_E_SCHEMA, tree->offset,
+                            "%s: \"format\": \"safetensors-dedupe\" is needed; without the file the "
+                            "layout tells what each rank had",
+                            path);
     }
+    *root = tree;
     return SFT_OK;
 }
 

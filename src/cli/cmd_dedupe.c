@@ -6,6 +6,7 @@
 #include "batch.h"
 #include "lost.h"
 #include "ranks.h"
+#include "siblings.h"
 #include "sys.h"
 #include "team.h"
 #include "verify.h"
@@ -130,6 +131,9 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
     tell_digests(b, expand);
     if (expand || compare(b, d)) {
         cli_batch_run(b, expand ? "expanding" : "removing replicas");
+        if (c->status == 0 && cli_team_first(c)) {
+            cli_siblings_tell_ranks(c, b->source, b->target);
+        }
     }
     b->api->dedupe_free(d);
 }

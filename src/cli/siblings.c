@@ -98,9 +98,30 @@ static const char *base_of(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_read(const sft_catalog *catalog, const char *name) {
-    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
-        if (strcmp(base_of(sft_catalog_file_at(catalog, i)->path), name) == 0) {
+/* A model.safetensors of each rank, and one beside the ranks' directories: only the parents tell. */
+static bool is_file_in(const char *path, const char *folder, const char *name) {
+    const size_t len = (size_t)(base_of(path) - path);
+
+    if (strcmp(path + len, name) != 0) {
+        return false;
+    }
+    if (len == 0) { /* without its directory */
+        return true;
+    }
+    char *parent = cli_alloc(len + 1, 1);
+    memcpy(parent, path, len);
+    char *in = cli_sys_real(parent);
+    char *real = cli_sys_real(folder);
+    const bool same = in == NULL || real == NULL || strcmp(in, real) == 0;
+    free(in);
+    free(real);
+    free(parent);
+    return same;
+}
+
+static bool is_read(const sft_catalog *catalog, const char *folder, const char *name) {
+    for (size_t i = 0; catalog != NULL && i < sft_catalog_file_count(catalog); i++) {
+        if (is_file_in(sft_catalog_file_at(catalog, i)->path, folder, name)) {
             return true;
         }
     }
@@ -108,17 +129,17 @@ static bool is_read(const sft_catalog *catalog, const char *name) {
 }
 
 /* Data of a file that is read: NAME.data-00000-of-00001 of NAME.index, *.distcp of .metadata. */
-static bool is_data(const sft_catalog *catalog, const char *name) {
+static bool is_data(const sft_catalog *catalog, const char *folder, const char *name) {
     const char *end = strstr(name, ".data-");
     const size_t len = end != NULL ? (size_t)(end - name) : 0;
 
     if (end == NULL) {
-        return cli_match("*.distcp", name, strlen(name)) && is_read(catalog, ".metadata");
+        return cli_match("*.distcp", name, strlen(name)) && is_read(catalog, folder, ".metadata");
     }
     char *index = cli_alloc(len + sizeof ".index", 1);
     memcpy(index, name, len);
     memcpy(index + len, ".index", sizeof ".index");
-    const bool is = is_read(catalog, index);
+    const bool is = is_read(catalog, folder, index);
     free(index);
     return is;
 }
@@ -193,22 +214,37 @@ typedef struct ranks {
     bool known;
 } ranks;
 
-/* Is a file of the model in the directory? */
-static bool is_part(cli *c, const char *operand, const sft_catalog *catalog, ranks *r,
-                    const char *folder) {
+static void find_ranks(cli *c, const char *operand, ranks *r) {
     bool digests;
 
-    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
-        if (is_in(sft_catalog_file_at(catalog, i)->path, folder)) {
-            return true;
-        }
-    }
     if (!r->known) {
         r->known = true;
         r->count = cli_verify_ranks(c, operand, &r->paths, &digests);
     }
+}
+
+/* Is a file of the model in the directory? */
+static bool is_part(cli *c, const char *operand, const sft_catalog *catalog, ranks *r,
+                    const char *folder) {
+    for (size_t i = 0; catalog != NULL && i < sft_catalog_file_count(catalog); i++) {
+        if (is_in(sft_catalog_file_at(catalog, i)->path, folder)) {
+            return true;
+        }
+    }
+    find_ranks(c, operand, r);
     for (size_t i = 0; i < r->count; i++) {
         if (is_in(r->paths[i], folder)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One of the files of ranks, in the directory itself? */
+static bool is_rank(cli *c, const char *operand, ranks *r, const char *folder, const char *name) {
+    find_ranks(c, operand, r);
+    for (size_t i = 0; i < r->count; i++) {
+        if (is_file_in(r->paths[i], folder, name)) {
             return true;
         }
     }
@@ -286,25 +322,17 @@ static bool stays(const char *folder, const char *target) {
     return same;
 }
 
-void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog) {
-    char *folder = folder_of(operand);
-
-    if (folder != NULL && stays(folder, target)) {
-        free(folder);
-        return;
-    }
-    sft_catalog *again = folder != NULL && catalog == NULL ? open_again(c, operand) : NULL;
+/* catalog: NULL if all that is known are the files of ranks. */
+static void tell_all(cli *c, const char *operand, const char *folder, const sft_catalog *catalog) {
     listing all = {NULL, 0, 0};
     ranks r = {NULL, 0, false};
 
-    catalog = catalog != NULL ? catalog : again;
-    if (folder != NULL && catalog != NULL) {
-        list(&all, folder);
-    }
+    list(&all, folder);
     for (size_t i = 0; i < all.count; i++) {
         const found *f = &all.list[i];
         if (f->folder ? is_part(c, operand, catalog, &r, f->name)
-                      : is_read(catalog, f->name) || is_data(catalog, f->name)) {
+                      : is_read(catalog, folder, f->name) || is_data(catalog, folder, f->name) ||
+                            (catalog == NULL && is_rank(c, operand, &r, folder, f->name))) {
             continue;
         }
         if (f->folder && f->named) {
@@ -317,6 +345,24 @@ void cli_siblings_tell(cli *c, const char *operand, const char *target, const sf
     }
     drop_ranks(&r);
     drop(&all);
-    sft_catalog_close(again);
+}
+
+void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog) {
+    char *folder = folder_of(operand);
+
+    if (folder != NULL && !stays(folder, target)) {
+        sft_catalog *again = catalog == NULL ? open_again(c, operand) : NULL;
+        catalog = catalog != NULL ? catalog : again;
+        if (catalog != NULL) {
+            tell_all(c, operand, folder, catalog);
+        }
+        sft_catalog_close(again);
+    }
     free(folder);
+}
+
+void cli_siblings_tell_ranks(cli *c, const char *folder, const char *target) {
+    if (!stays(folder, target)) {
+        tell_all(c, folder, folder, NULL);
+    }
 }

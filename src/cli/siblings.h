@@ -13,5 +13,7 @@
  * directories in it that hold weights; both are in "left_out_parts", too. catalog: the model; NULL: it is
  * opened again. */
 void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog);
+/* The same of a directory of ranks, whatever its files hold. */
+void cli_siblings_tell_ranks(cli *c, const char *folder, const char *target);
 
 #endif

@@ -344,9 +344,40 @@ def records(base):
     broken("metadata", ["metadata"], lambda j: j["files"][0].update(metadata={"a": 1}))
     put(os.path.join(few, "dedupe.json"), '{"format": ')
     bad("half a record", ["dedupe.json"], "expand", few, "-o", os.path.join(base, "x"))
-    put(os.path.join(few, "dedupe.json"), "[1]")
-    good("somebody else's file", "expand", few, "-o", os.path.join(base, "y"))
+    for other in ("[1]", "[]", "1", "{}", '{"format": "other"}', '{"format": ["safetensors-dedupe"]}'):
+        put(os.path.join(few, "dedupe.json"), other)
+        bad("no record: " + other, ["dedupe.json", "safetensors-dedupe"], "expand", few, "-o", os.path.join(base, "x"))
+    os.remove(os.path.join(few, "dedupe.json"))
+    good("none", "expand", few, "-o", os.path.join(base, "y"))
     check("by layout then", ffi.read_file(rank_file(os.path.join(base, "y"), 1))[0] == truth)
+
+
+def beside(base):
+    """Weights beside the ranks stay behind, and are named by every command that writes the ranks anew: also where they are called as the
+    ranks' own files. What the ranks are made of is not."""
+    truth = {"w": whole([4])}
+    full, plan = os.path.join(base, "full"), os.path.join(base, "plan.json")
+    layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}}, "tensors": [{"name": "w", "cuts": ["x"]}]}
+    put(plan, layout)
+    one = os.path.join(base, "one.safetensors")
+    spaces.save(one, truth)
+    good("ranks", "reshard", one, "--target-layout", plan, "--ranks", "2", "-o", full)
+    runs = [("join", full, "-o"), ("reshard", full, "--target-layout", plan, "--ranks", "2", "-o"), ("dedupe", full, "-o"), ("expand", full, "-o")]
+
+    def told(when):
+        said = []
+        for i, args in enumerate(runs):
+            r = good("%s, %s" % (args[0], when), *args, os.path.join(base, "%s-%d%s" % (when, i, ".safetensors" if i == 0 else "")))
+            said.append(sorted(line.split("left out: ")[1].split(":")[0] for line in r.stderr.splitlines() if "left out: " in line))
+        return said
+
+    check("nothing beside them", told("alone") == [[]] * 4)
+    shutil.copy(one, os.path.join(full, "model.safetensors"))
+    os.makedirs(os.path.join(full, "rank_1_old"))
+    shutil.copy(one, os.path.join(full, "rank_1_old", "model.safetensors"))
+    put(os.path.join(full, "config.json"), {})
+    names = told("beside")
+    check("a model and a directory beside them", names == [["model.safetensors", "rank_1_old"]] * 4, repr(names))
 
 
 def tasks_and_kills(base, rng):
@@ -396,6 +427,7 @@ def main():
     random_balance(base, rng, a.cases // 2)
     refused(os.path.join(base, "refused"))
     records(os.path.join(base, "records"))
+    beside(os.path.join(base, "beside"))
     tasks_and_kills(os.path.join(base, "tasks"), rng)
     shutil.rmtree(base)
     print("%d checks, %d failed" % (spaces.DONE, len(spaces.FAULTS)))
