@@ -28,6 +28,7 @@ from scan_cases import D, H, LIMIT_SECONDS, U, case, program, scan  # noqa: E402
 EVIL = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R."
 SPY = "__import__('os').system('id')"
 TEMPLATE = "{{ x.__class__.__mro__ }}"
+FAR = "os." + "path.os." * 1000 + "system"
 
 
 # ---------------------------------------------------------------- metadata
@@ -43,11 +44,13 @@ def metadata_cases():
             ("imgsz", "evil(1)", U, "config-target"), ("anything", SPY, D, "config-target"), ("chat_template", TEMPLATE, D, "template"),
             ("My.Template", TEMPLATE, D, "template"), ("config", '{"_target_": "os.system"}', D, "config-target"),
             ("config", '{"auto_map": {"AutoModel": "x--m.X"}}', U, "remote-code"), ("auto_map", '{"AutoModel": "x--m.X"}', U, "remote-code"),
-            ("_target_", "os.system", D, "config-target")]
+            ("_target_", "os.system", D, "config-target"), ("_target_", FAR, D, "config-target"), ("x", '{"_target_": "%s"}' % FAR, D, "config-target"),
+            ("x", " \n" * 2000 + '{"class_path": "os.system"}', D, "config-target"), ("a" * 300 + "_target_", "evil.f", U, "config-target")]
     plain = [("names", "{0: 'person (adult)', 1: 'os.path', 2: \"it's eval(\"}"), ("names", "['a', 'b']"), ("stride", "32"),
              ("imgsz", "[640, 640]"), ("names", "person, traffic light (red), cat"), ("author", "Ultralytics (AGPL-3.0)"),
              ("args", "{'batch': 1, 'half': False}"), ("chat_template", "{% for m in messages %}{{ m['content'] }}{% endfor %}"),
-             ("config", '{"a": [1, 2], "b": "torch.nn"}'), ("description", "We import os and eval() nothing.")]
+             ("config", '{"a": [1, 2], "b": "torch.nn"}'), ("description", "We import os and eval() nothing."),
+             ("prompt", "hello world " * 1000), ("k" * 300, "some words"), ("x", " " * 3000 + '{"a": 1}')]
     for key, value, verdict, rule in acts:
         case("model.onnx", onnx(relu, more=properties((key, value))), verdict, rule)
         case("model.safetensors", safetensors({key: value}), verdict, rule)

@@ -219,13 +219,29 @@ HIDDEN = [
     ("prompt.txt", "{{ name }} says |attr( and {% if x %}y{% endif %}", H),
 ]
 
+LONG = "os." + "path.os." * 1000 + "system"  # Python finds os.system by it
+AWAY = "evil." + "a." * 4000 + "f"
+FAR = [  # names and keys of more than 4,096 bytes
+    *[("a.json", js({key: LONG}), D) for key in ("_target_", "class_path", "entry_point", "@class", "worker-extension-cls", "py/type", "reward_funcs", "()")],
+    *[("a.json", js({"x": {key: [LONG]}}), D) for key in ("plugins", "reward_funcs")],
+    ("a.json", js({"_target_": "os." + "path.os." * 200000 + "system"}), D), ("a.json", '{"_target_": "%s"}' % escaped(LONG), D),
+    ("a.jsonl", js({"a": 1}) + "\n" + js({"_target_": LONG}) + "\n", D), ("a.json", js({"loader_module": AWAY}), U), ("a.json", js({"trust_remote_code": "x" * 5000}), U),
+    ("a.json", js({"user_module": "a" * 5000}), U), ("a.json", js({"factory": "a" * 5000 + ":f"}), U), ("a.json", js({"x": "a/../" * 1000 + "evil.so"}), U),
+    ("a.json", js({"module": AWAY, "attr": "f"}), U), ("a.json", js({"module": "a" * 5000, "attr": "f"}), U), ("a.json", js({"a" * 4100 + "_target_": "evil.f"}), U),
+    *[("a.json", js({"x": blank * 3000 + js({"_target_": "os.system"})}), U) for blank in (" ", "\n", "\t")],
+    ("a.json", js({"prompt": "hello world " * 1000, "target": "about os.system, so " * 400, "x": "A" * 9000, "module": "q_proj", "class": "a b " * 3000,
+                   "text": "abc " * 2000 + "run.py", "y": " " * 3000 + '{"a": 1}', "a" * 5000: "x", "k" * 5000: "some words", "data": "QUJD" * 5000}), H),
+    ("tokenizer.json", js({"model": {"type": "BPE", "vocab": {"a" * 5000: 1}}}), H),
+    ("a.json", js({"module": "evaluation", "function": "It adds two numbers and returns what comes of it. " * 9}), H),
+]
+
 
 def cases():
     for key, values, verdict in PYTHON:
         for value in values:
             yield "p.json", js({"stride": 32, key: value}), verdict
             yield "p.yaml", "stride: 32\n%s: %s\n" % (key, js(value)), verdict
-    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *GRAPHS, *HIDDEN]:
+    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *GRAPHS, *HIDDEN, *FAR]:
         yield name, text, verdict
     yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
     yield "calls.yaml", "a: f(x)\n" * 1250000, H

@@ -9,7 +9,7 @@
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 
-enum { FIELD_MOST = 256, NAME_MOST = 4096, JUDGED_MOST = 2 << 20 /* values of a file */ };
+enum { FIELD_MOST = 256, JUDGED_MOST = 2 << 20 /* values of a file */ };
 
 /* Fields of an object that are kept until it ends. */
 enum {
@@ -62,6 +62,7 @@ typedef struct walking {
     const char *word; /* a suspicious text, if it turns out to be Keras's */
     const char *own;  /* a loss, metric or activation that Keras does not have, likewise */
     sft__buf room;    /* of decoded texts */
+    sft__buf keys;    /* of a decoded key */
     level levels[SFT__JSON_DEPTH + 1];
 } walking;
 
@@ -180,6 +181,13 @@ static void end_pair(walking *w, const sft__json_str *imports, const sft__json_s
     char both[2 * FIELD_MOST + 1];
     const char *sentence;
 
+    if ((imports->len > FIELD_MOST - 16 || attribute->len > FIELD_MOST - 16) &&
+        memchr(imports->raw, ' ', imports->len) == NULL &&
+        memchr(attribute->raw, ' ', attribute->len) == NULL) {
+        const sft__json_str shown = {imports->raw, 0, false};
+        find(w, SFT_SCAN_UNKNOWN, "strings", &shown,
+             "names of a module and of what is in it, longer than are looked at");
+    }
     const size_t n = strlen(field(module, imports));
     const size_t m = strlen(field(name, attribute));
     if (sft__content_global(module, n, name, m) == SFT_SCAN_HARMLESS) {
@@ -318,12 +326,41 @@ static const sft__json_str *nearest_key(const walking *w) {
     return &none;
 }
 
+/* Decoded, up to a zero byte in it; NULL: too long, which was said. */
+static const char *whole(walking *w, sft__buf *room, const sft__json_str *s, size_t *len) {
+    const char *text = s->raw;
+
+    *len = s->len;
+    if (s->escaped) {
+        room->len = 0;
+        if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(room, s->len + SFT__JSON_SLACK)) {
+            const sft__json_str shown = {s->raw, 0, false};
+            find(w, SFT_SCAN_UNKNOWN, "strings", &shown, "a text too long to be decoded");
+            return NULL;
+        }
+        *len = sft__json_decode(room->data, s);
+        text = room->data;
+    }
+    const char *zero = *len != 0 ? memchr(text, '\0', *len) : NULL;
+    *len = zero != NULL ? (size_t)(zero - text) : *len;
+    return text;
+}
+
+/* A key, of a long one its end: the last words say what the value is. NULL: as above. */
+static const char *key_text(walking *w, const sft__json_str *key, size_t *len) {
+    const char *text = whole(w, &w->keys, key, len);
+    const size_t skip = *len > FIELD_MOST ? *len - FIELD_MOST : 0;
+
+    *len -= skip;
+    return text != NULL ? text + skip : NULL;
+}
+
 static void judge(walking *w, const sft__json_str *s, const char *text, size_t len) {
-    char room[FIELD_MOST];
     const sft__json_str *key = nearest_key(w);
     if (key->raw != w->kinds_of) {
-        const char *name = field(room, key);
-        w->kinds = sft__setting_key(name, strlen(name));
+        size_t n;
+        const char *name = key_text(w, key, &n);
+        w->kinds = name != NULL ? sft__setting_key(name, n) : 0;
         w->kinds_of = key->raw;
     }
     w->judged += (w->kinds & SFT__KEY_TOKENS) == 0;
@@ -369,8 +406,17 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
     } else {
         text = s->raw;
     }
-    if (len > 12 && (*text == '{' || *text == '[') && sft__content_has_target(text, len)) {
-        find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a text, with what a loader imports");
+    size_t blanks = 0;
+    while (blanks < len && memchr(" \t\r\n", text[blanks], 4) != NULL) {
+        blanks++;
+    }
+    if (len - blanks > 12 && (text[blanks] == '{' || text[blanks] == '[') &&
+        sft__content_has_target(text + blanks, len - blanks)) {
+        const size_t skip = s->escaped ? 0 : blanks;
+        const size_t rest = s->len - skip;
+        const sft__json_str shown = {s->raw + skip, rest < 160 ? rest : 160, s->escaped};
+        find(w, SFT_SCAN_UNKNOWN, "config-target", &shown,
+             "JSON in a text, with what a loader imports");
     }
     if (len > 7 && memcmp(text, "json://", 7) == 0) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a key, as jsonpickle reads it");
@@ -409,21 +455,21 @@ static void check_target(walking *w, const level *l, const level *above, const s
     const bool router = l->object && is(over, "types"); /* {"types": {"KEY": "package.Class"}} */
     const sft__json_str *key = router ? &any : nearest_key(w);
     const char *sentence;
-    char name[NAME_MOST];
-    char text[NAME_MOST];
+    size_t key_len;
+    size_t len;
+    const char *name = key_text(w, key, &key_len);
+    const char *text = whole(w, &w->room, s, &len);
 
-    if (s->len >= NAME_MOST || key->len >= NAME_MOST) {
-        return; /* no name, whatever its escapes stand for */
+    if (name == NULL || text == NULL) {
+        return;
     }
-    name[sft__json_decode(name, key)] = '\0';
-    text[sft__json_decode(text, s)] = '\0';
+    const sft__json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
     const bool by_key = !l->object || strcmp(w->c->name, "metadata") == 0; /* names of types */
-    const uint32_t verdict =
-        sft__content_target(name, strlen(name), text, strlen(text), by_key, &sentence);
+    const uint32_t verdict = sft__content_target(name, key_len, text, len, by_key, &sentence);
     if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", s, sentence);
+        find(w, verdict, "config-target", &shown, sentence);
     }
-    if (l->object && sft__content_trusts(name, strlen(name), text, strlen(text))) {
+    if (l->object && sft__content_trusts(name, key_len, text, len)) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", key, "asks for code beside the model to be run");
     }
 }
@@ -779,6 +825,7 @@ bool sft__content_json(const sft__content *c, bool *is_json) {
     w->text = (const char *)c->data;
     w->j.end = w->text + c->len;
     sft__buf_init(&w->room, c->job->allocator);
+    sft__buf_init(&w->keys, c->job->allocator);
     if (walk_all(w)) {
         good = true;
     } else {
@@ -800,6 +847,7 @@ bool sft__content_json(const sft__content *c, bool *is_json) {
                           "a function that Keras does not have: its code is not in the file");
     }
     sft__buf_reset(&w->room);
+    sft__buf_reset(&w->keys);
     sft__free(c->job->allocator, w, sizeof *w);
     return good && !c->state->odd;
 }

@@ -9,7 +9,7 @@
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 
-enum { KEY_MOST = 256, TEXT_MOST = 1 << 20, ENTRIES = 1 << 17 };
+enum { KEY_MOST = 256, ENTRIES = 1 << 17 };
 
 static char lower(char c) {
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
@@ -61,16 +61,25 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
 
 /* {"KEY": VALUE}; a value that is no JSON is a text. */
 static sft_status as_json(sft__content *c, const sft__content_entry *e, sft_error *err) {
-    const bool json = e->value_len >= 2 && (e->value[0] == '{' || e->value[0] == '[');
+    const char *key = e->key + (e->key_len > KEY_MOST ? e->key_len - KEY_MOST : 0);
+    const char *key_end = e->key + e->key_len;
     sft__buf text;
+    size_t from = 0;
     bool is;
 
-    if (e->value_len > (json ? (size_t)SFT__CONTENT_STRING : (size_t)TEXT_MOST)) {
-        return SFT_OK;
+    if (e->value_len > SFT__CONTENT_STRING) {
+        return SFT_OK; /* said already */
     }
+    while (from < e->value_len && memchr(" \t\r\n", e->value[from], 4) != NULL) {
+        from++;
+    }
+    while (key != e->key && key < key_end && (*key & 0xc0) == 0x80) {
+        key++; /* of a long one its end, from a whole letter on */
+    }
+    const bool json = e->value_len - from >= 2 && (e->value[from] == '{' || e->value[from] == '[');
     sft__buf_init(&text, c->job->allocator);
     sft__buf_text(&text, "{");
-    sft__json_string(&text, e->key, e->key_len <= KEY_MOST ? e->key_len : 0);
+    sft__json_string(&text, key, (size_t)(key_end - key));
     sft__buf_text(&text, ":");
     if (json) {
         sft__buf_add(&text, e->value, e->value_len);

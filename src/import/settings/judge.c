@@ -175,9 +175,20 @@ static code_file paths(const char *p, size_t len) {
     return worst;
 }
 
+/* Without a blank in it: no prose, however long. */
+static bool is_unbroken(const char *p, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (is_blank(p[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static uint32_t judge_path(const judging *j) {
     const sft__setting *s = j->s;
-    const code_file is = s->len <= PATH_MOST ? paths(s->value, s->len) : NO_CODE;
+    const code_file is =
+        s->len <= PATH_MOST || is_unbroken(s->value, s->len) ? paths(s->value, s->len) : NO_CODE;
 
     if ((j->kinds & SFT__KEY_LOADED) != 0 && (is == LIBRARY || is == PYTHON)) {
         return say(j, SFT_SCAN_DANGEROUS, "config-path",
