@@ -45,10 +45,12 @@ typedef struct sft__proxies {
     const char *http;
     const char *https;
     const char *no; /* hosts that are asked directly */
+    bool plain;     /* http to other machines is allowed */
 } sft__proxies;
 
 /* The proxy for a URL, or NULL: asked directly. no_proxy as libcurl reads it: names with everything
- * below them, addresses, networks (10.0.0.0/8), "*". */
+ * below them, addresses, networks (10.0.0.0/8), "*". Unless `plain`, http:// to this machine goes
+ * through a proxy of this machine alone. */
 const char *sft__proxy_for(const sft__proxies *p, const sft__url *url);
 
 #endif

@@ -112,8 +112,30 @@ static bool excepted(const char *no, const sft__url *url) {
     return false;
 }
 
+/* [scheme://][user:password@]host[:port][/...]; a name that only a resolver knows is no address. */
+static bool is_here(const char *proxy) {
+    const char *scheme = strstr(proxy, "://");
+    const char *host = scheme != NULL ? scheme + 3 : proxy;
+    size_t len = strcspn(host, "/?#");
+    sft__reach reach;
+
+    for (size_t i = len; i > 0; i--) {
+        if (host[i - 1] == '@') {
+            host += i;
+            len -= i;
+            break;
+        }
+    }
+    const size_t end = len > 0 && host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
+    return end <= len && sft__reach_literal(host, end, &reach) && reach == SFT__REACH_SELF;
+}
+
 const char *sft__proxy_for(const sft__proxies *p, const sft__url *url) {
     const char *proxy = p->given != NULL ? p->given : url->https ? p->https : p->http;
 
-    return proxy == NULL || proxy[0] == '\0' || excepted(p->no, url) ? NULL : proxy;
+    if (proxy == NULL || proxy[0] == '\0' || excepted(p->no, url)) {
+        return NULL;
+    }
+    /* Unencrypted to this machine is not through another one, which would be asked for its own. */
+    return !url->https && !p->plain && sft__url_loopback(url) && !is_here(proxy) ? NULL : proxy;
 }

@@ -117,6 +117,7 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
         }
     }
     s->proxies.given = o->proxy;
+    s->proxies.plain = (o->flags & SFT_REMOTE_ALLOW_HTTP) != 0;
     return settings_check(o, err);
 }
 

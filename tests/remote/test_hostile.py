@@ -504,9 +504,12 @@ def environment(t: harness.Tests) -> None:
         ({"HF_ENDPOINT": base, "HF_HOME": t.tmp}, False),
         ({"HF_ENDPOINT": base, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, False),
         ({"HF_ENDPOINT": base, "HF_TOKEN_PATH": os.path.join(home, "token"), "HF_HOME": t.tmp}, True),
+        ({"HF_ENDPOINT": base, "http_proxy": "http://198.51.100.7:9"}, True),  # another machine is not asked for this one
+        ({"HF_ENDPOINT": base, "all_proxy": "http://user:pw@no.such.host.invalid"}, True),
+        ({"HF_ENDPOINT": base, "http_proxy": "http://127.0.0.1:1"}, False),
         ({}, False),
     ):
-        got = t.probe("env=1", "open", url, env=env)
+        got = t.probe("env=1", "retries=1", "open", url, env=env)
         t.equal(str(sorted(env)), got["status"] == "SFT_OK", good)
     got = t.probe("open", url, env={"HF_ENDPOINT": base, "HF_TOKEN": TOKEN})
     t.equal("not without being asked", got["status"], "SFT_E_HTTP")

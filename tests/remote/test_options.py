@@ -127,7 +127,7 @@ def secrets(t: harness.Tests) -> None:
         t.check("secrets: %s" % " ".join(run[:2]), not any(p in said for p in PLANTED), (run, said[:600]))
         t.check("exit status: %s" % " ".join(run[:2]), got.returncode in (0, 1, 2, 3), (run, got.returncode, said[:600]))
     for proxy in ("ftp://user:plantedPW@127.0.0.1:1", "http://user:plantedPW@[::bad", "http://user:plantedPW@no.such.host.invalid:1"):
-        got = subprocess.run([t.args.tool, "ls", base + "/ok/" + FILE], cwd=work, env={**t.env, **env, "http_proxy": proxy, "no_proxy": ""},
+        got = subprocess.run([t.args.tool, "ls", "--allow-http", base + "/ok/" + FILE], cwd=work, env={**t.env, **env, "http_proxy": proxy, "no_proxy": ""},
                              capture_output=True, text=True, errors="replace", timeout=300, check=False, stdin=subprocess.DEVNULL)
         t.check("a proxy's password", got.returncode == 3 and "plantedPW" not in got.stdout + got.stderr, (proxy, got.stderr[:600]))
     for folder, folders, files in os.walk(work):

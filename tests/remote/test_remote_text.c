@@ -570,19 +570,59 @@ static void test_proxies(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const sft__proxies p = {NULL, "http://h", "http://s", rows[i].no};
+        const sft__proxies p = {NULL, "http://h", "http://s", rows[i].no, true};
         sft__url u;
         assert_true(sft__url_parse(&u, rows[i].url));
         if ((sft__proxy_for(&p, &u) == NULL) != (rows[i].direct != 0)) {
             fail_msg("no_proxy %s, %s", rows[i].no != NULL ? rows[i].no : "-", rows[i].url);
         }
     }
-    const sft__proxies p = {NULL, "http://h", NULL, NULL};
+    const sft__proxies p = {NULL, "http://h", NULL, NULL, false};
     sft__url u;
     assert_true(sft__url_parse(&u, "http://a/"));
     assert_string_equal(sft__proxy_for(&p, &u), "http://h");
     assert_true(sft__url_parse(&u, "https://a/"));
     assert_null(sft__proxy_for(&p, &u));
+}
+
+/* http:// to this machine is not asked of another one. */
+static void test_proxies_of_this_machine(void **state) {
+    static const struct {
+        const char *proxy;
+        const char *url;
+        int direct;
+        int direct_plain; /* http to other machines is allowed */
+    } rows[] = {
+        {"http://proxy.example:3128", "http://127.0.0.1:8/x", 1, 0},
+        {"http://proxy.example:3128", "http://localhost/x", 1, 0},
+        {"http://proxy.example:3128", "http://[::1]:8/x", 1, 0},
+        {"http://user:127.0.0.1@10.0.0.1:3128/", "http://127.0.0.1/x", 1, 0},
+        {"socks5h://10.0.0.1", "http://127.0.0.1/x", 1, 0},
+        {"proxy", "http://127.0.0.1/x", 1, 0},
+        {"127.0.0.1.example.org:1", "http://127.0.0.1/x", 1, 0},
+        {"http://[::bad", "http://127.0.0.1/x", 1, 0},
+        {"@", "http://127.0.0.1/x", 1, 0},
+        {"[", "http://127.0.0.1/x", 1, 0},
+        {"http://", "http://127.0.0.1/x", 1, 0},
+        {"http://proxy.example:3128", "https://127.0.0.1/x", 0, 0},
+        {"http://proxy.example:3128", "http://other.example/x", 0, 0},
+        {"127.0.0.1:3128", "http://127.0.0.1/x", 0, 0},
+        {"http://user:p@ss@localhost:3128/", "http://127.0.0.1/x", 0, 0},
+        {"http://[::1]:3128", "http://localhost/x", 0, 0},
+        {"socks5://127.1", "http://[::1]/x", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int plain = 0; plain < 2; plain++) {
+            const sft__proxies p = {NULL, rows[i].proxy, rows[i].proxy, NULL, plain != 0};
+            const int wanted = plain != 0 ? rows[i].direct_plain : rows[i].direct;
+            sft__url u;
+            assert_true(sft__url_parse(&u, rows[i].url));
+            if ((sft__proxy_for(&p, &u) == NULL) != (wanted != 0)) {
+                fail_msg("%s through %s, plain %d", rows[i].url, rows[i].proxy, plain);
+            }
+        }
+    }
 }
 
 static void test_shown(void **state) {
@@ -708,6 +748,7 @@ int main(void) {
         cmocka_unit_test(test_hub_urls),      cmocka_unit_test(test_cache),
         cmocka_unit_test(test_options),       cmocka_unit_test(test_multipart),
         cmocka_unit_test(test_reach),         cmocka_unit_test(test_proxies),
+        cmocka_unit_test(test_proxies_of_this_machine),
         cmocka_unit_test(test_shown),         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_disguises),
     };
