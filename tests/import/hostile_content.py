@@ -131,6 +131,54 @@ def target_cases():
     case("other.json", js({"custom": "the words __globals__ and {question}"}), H)
 
 
+def spec(kind, context):
+    """A specification of a tree, as torch.utils._pytree.treespec_dumps writes it: context is JSON, or a text of JSON."""
+    leaf = {"type": None, "context": None, "children_spec": []}
+    return json.dumps([1, {"type": kind, "context": context, "children_spec": [leaf]}])
+
+
+def exported_cases():
+    """What torch.export.load() imports and ExportedProgram.module() executes."""
+    def program(tree, *guards):
+        return js({"graph_module": {"module_call_graph": [{"fqn": "", "signature": {"in_spec": tree, "out_spec": spec("builtins.tuple", "null")}}]},
+                   "guards_code": list(guards)})
+
+    def default(module, name):
+        return {"default_factory_module": module, "default_factory_name": name, "dict_context": ["k"]}
+
+    def member(fqn):
+        return json.dumps([{"__enum__": True, "fqn": fqn, "name": "a"}])
+
+    for module, name, verdict in (("builtins", "list", H), ("builtins", "dict", H), ("collections", "OrderedDict", H), ("os", "getcwd", D),
+                                  ("evil", "X", U), ("evil.mod", "X", U), ("builtins", "breakpoint", U), ("subprocess", "Popen", D)):
+        rule = None if verdict == H else "config-target"
+        tree = spec("collections.defaultdict", default(module, name))
+        case("model.json", program(tree), verdict, rule)
+        case("tree.json", tree.encode(), verdict, rule)
+        case("deeper.json", program(spec("builtins.tuple", tree)), verdict, rule)
+        case("blank.json", program("\n " + tree.replace(":", " : ")), verdict, rule)
+        case("disguise.json", program(tree.replace("default", "d\\u0065fault").replace("builtins", "b\\u0075iltins")), verdict, rule)
+    for fqn, verdict in (("evil:X", U), ("evil.mod:X.y", U), ("evil", U), ("os:system", D)):
+        tree = spec("builtins.dict", member(fqn))
+        for text in (tree, tree.replace("__enum__", "__enu\\u006d__"), tree.replace("__enum__", "__enu\\\\u006d__"), spec("builtins.tuple", tree)):
+            case("model.json", program(text), verdict, "config-target")
+    case("model.json", program(spec("builtins.dict", '["x", "a b", "d\\\\u00e9j\\u00e0", "fqn"]')), H)
+    case("notes.json", js({"a": "[the words default_factory_module and __enum__]", "fqn": "layers.0:x", "b": "[\\u0041-\\u005a]+\\d"}), H)
+    case("regex.json", js({"pattern": {"Regex": "[^\\r\\n\\p{L}\\u0020]?\\p{L}+|[\\u00e0]"}}), H)
+    genuine = ["L['x'].size()[0] == 3", "((6*L['x'].size()[0]) % (2*(L['x'].size()[0] // 2))) == 0", "L['y'].size()[1] != max(1, L['x'].size()[1] // 2)",
+               "L['args'][0]['a b'].field.size()[2] <= 64", "L['mode'] == 'sum (all)'", "math.isnan(L['x'])", "L['x'] == -math.inf", "L['x'] == 1.5e-06",
+               "not (L['x'].size()[0] == 1 and L['y'].stride()[0] != 1)", "L['x'].storage_offset() == 0", "Eq(Mod(s0, 8), 0)", "L['d\u00e9'] == None"]
+    case("model.json", program(spec("builtins.tuple", "null"), *genuine), H)
+    for text, verdict in (("(x for x in [1]).gi_frame.f_builtins['eval']('1')", U), ("license._Printer__setup()", D), ("input()", U), ("exit()", U),
+                          ("delattr(math,'sin')", U), ("math.__dict__['__loader__']", D), ("L['x'].numpy().tofile('/tmp/x')", U),
+                          ("L['x'].apply_(eval)", U), ("L['x'].apply_ (eval)", U), ("(L['x'].apply_)(eval)", U), ("L['x'].f[0](1)", U), ("L['x']._f", U),
+                          ("globals()['__builtins__']['exec']('import evil')", D), ("f'{evil(1)}'", U), ("L['a'] == '\", evil(), \"'", U),
+                          ("L['a'] == '\\x22, evil(), \\x22'", U), ("1if evil() else 2", U), ("1\nevil()", U), ("L['x'] #", U), ("evil", U), ("math.evil", U),
+                          ("(a := evil)", U), ("lambda: 1", U), ("max(['id'], key=os.system)", U), ("L['x", U), ("\u212f\u1d5bal(1)", U)):
+        case("model.json", program(spec("builtins.tuple", "null"), genuine[0], text), verdict, "config-code")
+    case("model.json", js({"guards_code": {"evil()": 1}}), U, "config-code")
+
+
 def json_cases():
     pickle = b"cos\nsystem\n(S'id'\ntR."
     case("plain.json", b'{"a": [1, 2.5, true, null, "x"], "b": {"c": -0.0}}\n', H, None, True)
@@ -168,6 +216,7 @@ def json_cases():
                           ("Add(FloorDiv(Symbol('s77', positive=True, integer=True), Integer(2)), Integer(4))", H),
                           ("__import__('os').system('id')", D), ("open(1)", U), ("s0.func", U), ("Symbol('a').x", U)):
         case("program.json", js({"range": {"expr_str": text}}), verdict)  # sympy evaluates it
+    exported_cases()
     case("targets.yaml", "target: cpu\ntarget_modules: [q_proj]\nx:\n  target: test.csv\nurl: example.com\nv: 1.2.3\n", H)
     target_cases()
     wrapper = {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"name": "x", "module": "gAQu"},

@@ -85,6 +85,14 @@ bool sft__content_has_target(const char *text, size_t len);
  * symbols, operators and functions that are known; else unknown or dangerous.
  * (torch/utils/_sympy/functions.py, 2.13) */
 uint32_t sft__content_expression(const char *text, size_t len);
+/* A guard of such a program, which Python executes: what its inputs are like, in sizes, numbers and
+ * texts. */
+uint32_t sft__content_guard(const char *text, size_t len);
+/* A text of JSON, decoded once: does it, or JSON in texts within it, name modules as the specifications
+ * of PyTorch's trees do? */
+uint32_t sft__content_tree(const sft_allocator *a, const char *text, size_t len);
+/* default_factory_module or default_factory_name of such a specification. */
+uint32_t sft__content_factory(const char *text, size_t len, bool module);
 /* Does a key ask for code beside the model (trust_remote_code), and the value not deny it? */
 bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len);
 

@@ -382,6 +382,26 @@ static void judge(walking *w, const sft__json_str *s, const char *text, size_t l
     }
 }
 
+/* Programs of torch.export: the text, decoded, of a guard or with the specification of a tree. */
+static void exported_text(walking *w, const sft__json_str *s, const char *text, size_t len) {
+    const sft__json_str *key = nearest_key(w);
+    const bool module = is(key, "default_factory_module");
+    uint32_t verdict = sft__content_tree(w->c->job->allocator, text, len);
+
+    if ((module || is(key, "default_factory_name")) && key->raw != s->raw) {
+        verdict = sft__content_factory(text, len, module);
+    }
+    if (verdict != SFT_SCAN_HARMLESS) {
+        find(w, verdict, "config-target", s, "a module that torch.export.load would import");
+    }
+    if (is(key, "guards_code") && key->raw != s->raw) {
+        verdict = sft__content_guard(text, len);
+        if (verdict != SFT_SCAN_HARMLESS) {
+            find(w, verdict, "config-code", s, "a guard that is executed, of more than sizes");
+        }
+    }
+}
+
 /* Texts that are pickles, or words of Keras's, whatever their key. */
 static void any_text(walking *w, const sft__json_str *s, bool value) {
     char room[FIELD_MOST];
@@ -418,6 +438,7 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", &shown,
              "JSON in a text, with what a loader imports");
     }
+    exported_text(w, s, text, len);
     if (len > 7 && memcmp(text, "json://", 7) == 0) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a key, as jsonpickle reads it");
     }
@@ -646,6 +667,9 @@ static void push(walking *w, bool object) {
     if (above->object && is(&above->key, "trust_remote_code")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", &above->key,
              "asks for code beside the model to be run");
+    }
+    if (object && above->object && is(&above->key, "guards_code")) {
+        find(w, SFT_SCAN_UNKNOWN, "config-code", &above->key, "keys that would be executed");
     }
     if (above->object && is_listed(&above->key, sft__content_targets)) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", &above->key, "what a loader would import");
