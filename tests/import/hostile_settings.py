@@ -31,6 +31,16 @@ EVALUATED = [  # Ultralytics, YOLOv5
     ("data.yaml", "names: {0: a}\ndownload: |\n  from utils.general import download\n  download(yaml['url'])\n", U),
     ("data.yaml", "download: bash evil.sh\n", D),
     ("data.yaml", "download: data/scripts/get.sh\n", U),
+    *[("data.yaml", text, U) for text in (  # exec() takes all of these
+        "path: ../d\nnames: {0: a}\ndownload: |\n  # x\n  import evil\n", "download: |\n  import\\\n   evil\n", "download: |\n  import\tevil\n",
+        "download: |\n  import\fevil\n", "download: import\n  evil\n", "names: {0: a}\ndownload: \"*exit(),\"\n", "download: \"*yaml['f'](),\"\n",
+        "download: '*exit(),'\n", "download: from . import x\n", "download: from .import x\n", "download: yaml.Loader.x = 1\n", "download: if a:import evil\n",
+        "download: yaml\n  = evil\n", "download: |\n  @f\n  class x: pass\n", "download: https=exit\n", "download: 'http://e\n\n  import evil'\n")],
+    *[("data.json", js({"download": text}), U) for text in ("import\tevil", "import\fevil", "# x\nimport evil", "x\rimport evil", "*exit(),", "http=f()")],
+    *[(name, text % js(value), H) for name, text in (("data.yaml", "download: %s\n"), ("data.json", '{"download": %s}')) for value in (
+        "https://e/x.zip", "http://e/x?a=b&c=(d)", "${data.download}", "data/x-1.0/coco.tar.gz", "s3://bucket/import/x", "coco", "C:\\data\\x", "import_data", True,
+        "Download the data, then go on.", ["a b.zip", "c (d).zip"], "data/import.d/x", "if_missing", "1.5")],
+    ("data.yaml", "a: &x https://e/x.zip\ndownload: *x\n", H),
     ("data.yaml", "names: {0: person}\ndownload: https://github.com/ultralytics/assets/releases/download/v0.0.0/coco128.zip\n", H),
     ("data.yaml", "path: ../datasets/coco128\ntrain: images/train2017\nnames:\n  0: person\n  1: car (small)\n", H),
     ("model.yaml", "activation: %s\n" % CALL, D),

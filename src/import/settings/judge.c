@@ -239,26 +239,44 @@ static bool is_shell(const sft__setting *s) {
 
 /* ---------------------------------------------------------------- values that are evaluated */
 
-/* Ultralytics, YOLOv5: an address of a zip, "bash ...", or anything else to exec(). */
+/* Is it an address, a path, a name or plain words: nothing that exec() makes something of? One line
+ * without brackets, quotes, "=", "#" and the word "import". */
+static bool is_no_script(const char *p, size_t len) {
+    static const char word[] = "import";
+    const size_t n = sizeof word - 1;
+
+    if (sft__text_starts(p, len, "http://") || sft__text_starts(p, len, "https://") ||
+        sft__text_starts(p, len, "${")) {
+        return is_unbroken(p, len); /* none is Python */
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (!is_letter(p[i]) && !is_digit(p[i]) &&
+            (p[i] == '\0' || strchr(" .,-/~:%+@&?!\\", p[i]) == NULL)) {
+            return false;
+        }
+        if (p[i] == word[0] && len - i >= n && memcmp(p + i, word, n) == 0 &&
+            (i == 0 || strchr(" .,:", p[i - 1]) != NULL) &&
+            (i + n == len || strchr(" \\", p[i + n]) != NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Ultralytics, YOLOv5: an address of a zip, "bash ...", or anything else to exec(). Lists are not
+ * executed: the parts of a data set, as other programs have them. */
 static uint32_t judge_download(const judging *j) {
     const sft__setting *s = j->s;
-    const unsigned python = sft__setting_python(s->value, s->len);
     const char *sentence = "a script that loaders of data sets (Ultralytics, YOLOv5) run";
 
-    if (sft__text_starts(s->value, s->len, "http") && memchr(s->value, ' ', s->len) == NULL &&
-        memchr(s->value, '\n', s->len) == NULL) {
-        return SFT_SCAN_HARMLESS;
-    }
     if (sft__text_starts(s->value, s->len, "bash ") || sft__text_starts(s->value, s->len, "sh ") ||
-        sft__setting_is_wild(s->value, s->len, false)) {
+        (sft__setting_is_wild(s->value, s->len, false) && !is_no_script(s->value, s->len))) {
         return say(j, SFT_SCAN_DANGEROUS, "config-code", sentence);
     }
-    const bool lines =
-        memchr(s->value, '\n', s->len) != NULL && memchr(s->value, '(', s->len) != NULL;
-    return lines || (python & (SFT__PYTHON_CALLS | SFT__PYTHON_REACHES)) != 0 ||
-                   sft__text_starts(s->value, s->len, "import ")
-               ? say(j, SFT_SCAN_UNKNOWN, "config-code", sentence)
-               : SFT_SCAN_HARMLESS;
+    const unsigned python = sft__setting_python(s->value, s->len);
+    const bool acts = s->listed ? (python & (SFT__PYTHON_CALLS | SFT__PYTHON_REACHES)) != 0
+                                : !is_no_script(s->value, s->len);
+    return acts ? say(j, SFT_SCAN_UNKNOWN, "config-code", sentence) : SFT_SCAN_HARMLESS;
 }
 
 /* nn.SiLU(), torch.nn.LeakyReLU(0.1): a layer, given nothing but numbers and words. */

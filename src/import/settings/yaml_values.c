@@ -40,10 +40,6 @@ static void judge(walking *w, const char *value, size_t len) {
     const sft__setting s = {kinds, value, len, w->listed || w->depth != 0};
     sft__setting_said said = {"", ""};
 
-    if (len != 0 && *value == '*' && w->sign == ':') {
-        w->aliased |= w->kinds;
-        return;
-    }
     uint32_t verdict = sft__setting_judge(&s, &said);
     const bool named = w->anchored && (w->through & SFT__KEY_NAMES_CODE) != 0;
     if (verdict == SFT_SCAN_HARMLESS &&
@@ -139,7 +135,11 @@ static const char *take_plain(walking *w, const char *p) {
     if (p < w->end && *p == '#') {
         p = line_end(w, p);
     }
-    judge(w, begin, n);
+    if (n != 0 && *begin == '*' && w->sign == ':') {
+        w->aliased |= w->kinds;
+    } else {
+        judge(w, begin, n);
+    }
     return p > begin ? p : begin + 1;
 }
 
