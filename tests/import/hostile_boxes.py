@@ -96,6 +96,40 @@ def tensor_cases():
     case("marks.safetensors", bytes_tensor(b"\x1f\x8b\x08\0" * 4000 + b"BZh91AY&SY" * 400), H)
 
 
+def text(s, op=b"X"):
+    return op + struct.pack("<Q" if op == b"\x8d" else "<I", len(s)) + s.encode()
+
+
+def far_calls():
+    """A pickle with its mark whose call stands further off than what is looked at first: the memo, what is popped, long names."""
+    end = b"\x93" + text("id") + b"\x85R"
+    yield "memo", b"\x80\x04](" + text("os") + b"\x94" + text("system") + b"\x94" + text("z" * 5000) + b"h\x00h\x01" + end + b"e.", D
+    yield "pop", b"\x80\x04" + text("os") + text("z" * 5000) + b"0" + text("system") + end + b".", D
+    yield "mark", b"\x80\x04" + text("os") + b"(" + text("z" * 5000, b"\x8d") + b"1" + text("system") + end + b".", D
+    yield "line", b"\x80\x02(I" + b"1" * 5000 + b"\n1cos\nsystem\n" + text("id") + b"\x85R.", D
+    yield "bytes", b"\x80\x03B" + struct.pack("<I", 70000) + bytes(70000) + b"0" + text("os") + text("system") + end + b".", D
+    yield "frame", b"\x80\x04\x95" + struct.pack("<Q", 6000) + b"](" + b"K\x01" * 3000 + b"e0" + text("os") + text("system") + end + b".", D
+    yield "name", b"\x80\x04" + text("os") + text("path.os." * 1000 + "system") + end + b".", D
+    yield "module", b"\x80\x04" + text("evil." + "a." * 8000 + "b") + text("f") + b"\x93)R.", U
+    yield "global", b"\x80\x02cevil." + b"a." * 4000 + b"b\nf\n)R.", U
+
+
+def marked_cases():
+    for name, data, verdict in far_calls():
+        for before in (0, 104, 1234567):
+            case(name + ".safetensors", bytes_tensor(data, before=before), verdict, "global")
+        case(name + "-f32.safetensors", bytes_tensor(data, "F32", 4), verdict, "global")
+        case(name + ".onnx", onnx(onnx_node("Relu"), more=field(7, field(5, field(1, len(data)) + field(2, 2) + field(9, data)))), verdict, "global")
+        rank1 = hdf5.one(lambda at, n=len(data): hdf5.header(hdf5.space(n), hdf5.U1, hdf5.contiguous(at["d"], n)), ("d", data))
+        case(name + ".h5", rank1, verdict, "global")
+    # what a program writes as a tensor of bytes, and bytes that only begin as a pickle does
+    plain = {"a": "z" * 5000, "b": [1.5] * 3000, "c": bytes(70000)}
+    for protocol in (2, 3, 4, 5):
+        case("plain.safetensors", bytes_tensor(pickle.dumps(plain, protocol)), H)
+    for i, head in enumerate((b"X\x88\x13\0\0", b"B\x88\x13\0\0", b"V", b"(I", b"\x95" + struct.pack("<Q", 5000), b"\x82|imT\n")):
+        case(f"bytes{i}.safetensors", bytes_tensor((b"\x80\x04" + head).ljust(6000, b"\xfe")), H)
+
+
 # ---------------------------------------------------------------- names and kinds of members
 
 
@@ -373,5 +407,5 @@ def check_damaged(tool, work):
 
 
 if __name__ == "__main__":
-    sys.exit(program((metadata_cases, tensor_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases,
+    sys.exit(program((metadata_cases, tensor_cases, marked_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases,
                       lite_cases, time_cases), check_damaged))

@@ -164,7 +164,8 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
     for (; !r->s->tired && (p = memchr(p, 0x80, (size_t)(end - p))) != NULL; p++) {
         const size_t left = (size_t)(end - p) < MARK_HEAD ? (size_t)(end - p) : MARK_HEAD;
         if (left >= LINE_HEAD && p[1] >= 2 && p[1] <= 5 &&
-            sft__scan_skims(r->s, r->part, p, left)) {
+            sft__scan_skims(r->s, r->part, p, left,
+                            r->part->size - at - (uint64_t)(p - r->bytes))) {
             push_mark(r, at + (uint64_t)(p - r->bytes));
         }
     }
@@ -224,7 +225,8 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
         const size_t n = left < sizeof head ? (size_t)left : sizeof head;
         SFT_TRY(sft_source_read(part->source, part->offset + at, head, n, err));
         const bool octets = t->dtype->id == SFT_U8 || t->dtype->id == SFT_I8;
-        if ((octets && sft__scan_is_packed(s, head, n)) || sft__scan_skims(s, part, head, n)) {
+        if ((octets && sft__scan_is_packed(s, head, n)) ||
+            sft__scan_skims(s, part, head, n, left)) {
             push_mark(&r, at);
         } else if (part->size > s->marks_left) {
             take_marks(&r, at, n);
@@ -288,7 +290,7 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
         status = sft_source_read(part->source, part->offset + at, r.bytes, n, err);
         if (status == SFT_OK) {
             if (marks && at == 0 && begins_tensor(part) &&
-                sft__scan_skims(s, part, r.bytes, n < MARK_HEAD ? n : MARK_HEAD)) {
+                sft__scan_skims(s, part, r.bytes, n < MARK_HEAD ? n : MARK_HEAD, part->size)) {
                 push_mark(&r, 0);
             }
             if (marks && s->marks_left >= n) {

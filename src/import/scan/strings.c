@@ -340,7 +340,8 @@ static bool has_letters(const sft__scan *s, const uint8_t *text, size_t len) {
     const uint8_t *table = s->letters[SFT__BASE64];
     size_t at = 0;
 
-    for (size_t count = 0; at < len; at += 64) { /* stretches without any byte of ASCII go quickly */
+    for (size_t count = 0; at < len;
+         at += 64) { /* stretches without any byte of ASCII go quickly */
         const size_t n = len - at < 64 ? len - at : 64;
         uint8_t all = 0x80;
         for (size_t i = 0; i < n; i++) {
@@ -441,9 +442,12 @@ bool sft__scan_spent(sft__scan *s, const sft__scan_part *part) {
     return s->tired;
 }
 
-bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len) {
+bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len,
+                     uint64_t all) {
+    const bool marked = len >= 2 && bytes[0] == 0x80;
     uint64_t opcodes = 0;
-    const bool met = sft__walk_skims(bytes, len, &opcodes);
+    const bool met = marked ? sft__walk_marked(bytes, len, all, &opcodes)
+                            : sft__walk_skims(bytes, len, &opcodes);
 
     sft__scan_pay(s, opcodes / 2);
     (void)sft__scan_spent(s, part);

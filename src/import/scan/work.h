@@ -132,8 +132,10 @@ sft_status sft__scan_string_part(sft__scan *s, const sft__scan_part *part, const
 bool sft__scan_is_file(const uint8_t *head, size_t len);
 /* Does it begin as gzip, zlib, bzip2 or xz, and does something come out? */
 bool sft__scan_is_packed(const sft__scan *s, const uint8_t *bytes, size_t len);
-/* Would opcodes from the first byte on look up a name? It is paid for. */
-bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len);
+/* Would opcodes from the first byte on look up a name? It is paid for. With the mark of a pickle it
+ * is enough that they go on behind these of `all` bytes. */
+bool sft__scan_skims(sft__scan *s, const sft__scan_part *part, const uint8_t *bytes, size_t len,
+                     uint64_t all);
 /* A pickle within a part of another format. */
 void sft__scan_marked(sft__scan *s, const sft__scan_part *part, sft__scan_part inner);
 /* lookups.c: pickles without a mark, in bytes that lie at `at` in the part. */

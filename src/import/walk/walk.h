@@ -328,6 +328,10 @@ bool sft__walk_top(walk *w, walk_value **v);
 static inline void walk_pay(walk *w, uint64_t work) {
     w->job->walk_left -= work < w->job->walk_left ? work : w->job->walk_left;
 }
+/* What a line costs beyond the window: it is read up to its end. */
+static inline void walk_pay_line(walk *w, uint64_t all) {
+    walk_pay(w, all > WALK_WINDOW ? all / 64 : 0);
+}
 bool sft__walk_mark(walk *w, size_t *first); /* pops it */
 void sft__walk_memo_put(walk *w, uint64_t key, walk_value v);
 bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v);
@@ -441,6 +445,9 @@ size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end);
 /* Does a run of opcodes from the first byte on, whatever the stack, come to one that looks up a
  * name? *opcodes: plus those that were skimmed. */
 bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes);
+/* The same of a pickle that says so by its first bytes: `len` of `all`. Opcodes that go on behind these
+ * count, too, and frames, whose ends may hide some: only a walk tells what they do. */
+bool sft__walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes);
 
 /* ---------------------------------------------------------------- all of a part */
 

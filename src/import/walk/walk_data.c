@@ -169,10 +169,11 @@ walk_step sft__walk_op_bytearray8(walk *w) {
 
 /* A line that ends; Python takes one that the end of the file cuts, and fails right after. */
 const uint8_t *sft__walk_whole_line(walk *w, size_t *len, bool *cut) {
-    uint64_t all;
+    uint64_t all = 0;
     bool whole;
     const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
 
+    walk_pay_line(w, all);
     *cut = all > *len;
     return text != NULL && whole ? text : NULL;
 }
@@ -232,10 +233,11 @@ enum {
 /* A line that may be longer than the window: numpy's arrays are, in protocol 0. *owned: to be freed,
  * of *len bytes. */
 static const uint8_t *literal_line(walk *w, size_t *len, bool *cut, uint8_t **owned) {
-    uint64_t all;
+    uint64_t all = 0;
     bool whole;
     const uint8_t *text = sft__walk_line(&w->in, len, &all, &whole);
 
+    walk_pay_line(w, all);
     *owned = NULL;
     *cut = all > *len;
     if (text == NULL || !whole || !*cut || all > LITERAL_MOST || w->job->walk_left == 0) {

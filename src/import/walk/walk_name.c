@@ -29,7 +29,7 @@ static void find(walk *w, const walk_pending *f) {
     const bool named = f->plausible || ((raw & SFT__SCAN_NESTED) == 0 && f->module_plausible);
     const bool sure = f->verdict == SFT_SCAN_DANGEROUS && named && (raw & SFT__SCAN_LINE) == 0;
 
-    if (raw == 0 || w->marked || sure) {
+    if (raw == 0 || (w->marked && f->kind == SFT_FINDING_GLOBAL) || sure) {
         tell(w, f);
         return;
     }
@@ -211,7 +211,7 @@ static uint32_t role_of(const sft__global *row) {
     return known == SFT__G_UNKNOWN || known == SFT__G_INERT || known == SFT__G_ENCODE ||
                    known == SFT__G_EVAL || known == SFT__G_REBUILD_FROM_TYPE
                ? WALK_ROLE_NONE
-           : known == SFT__G_NP_DTYPE ? WALK_ROLE_DTYPE
+           : known == SFT__G_NP_DTYPE                                        ? WALK_ROLE_DTYPE
            : known == SFT__G_NP_NDARRAY && strcmp(row->name, "ndarray") == 0 ? WALK_ROLE_ARRAY
            : known == SFT__G_JOBLIB_ARRAY && strcmp(row->name, "NumpyArrayWrapper") == 0
                ? WALK_ROLE_WRAPPER

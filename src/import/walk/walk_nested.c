@@ -86,13 +86,32 @@ size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
     return more == SIZE_MAX ? end : at + more; /* Python's own code takes a line that is cut */
 }
 
+/* The opcode at `i` does not end in the bytes: could it in all that follow them? */
+static bool goes_on(const uint8_t *bytes, size_t i, size_t len, uint64_t all) {
+    const uint8_t how = i < len ? operand_of(bytes[i]) : NONE;
+    const size_t head = how == LEN1 ? 2 : how == LEN4 ? 5 : 9;
+
+    if (all <= len || how == BAD || how < LEN1 || how > LEN8 || len - i < head) {
+        return all > len && how != BAD;
+    }
+    const uint8_t *p = bytes + i + 1;
+    const uint64_t n = how == LEN1 ? p[0] : how == LEN4 ? sft__load_le32(p) : sft__load_le64(p);
+    return n <= all - i - head;
+}
+
+typedef struct skimmed {
+    size_t stop; /* where the opcodes end that are no literal's */
+    bool framed;
+} skimmed;
+
 /* Literals within literals are run through, too: what is behind one goes on when that has ended. */
-bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
+static bool skim(const uint8_t *bytes, size_t len, uint64_t *opcodes, skimmed *s) {
     size_t ends[SKIM_DEPTH] = {len};
     size_t depth = 0;
     size_t texts = 0;
 
-    for (size_t i = 0; i < len; ++*opcodes) {
+    for (*s = (skimmed){0}; s->stop <= len; ++*opcodes) {
+        const size_t i = s->stop;
         const size_t end = ends[depth];
         const uint8_t op = i < end ? bytes[i] : 0;
         const uint8_t how = operand_of(op);
@@ -108,21 +127,34 @@ bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
             if (depth == 0) {
                 return false;
             }
-            i = ends[depth--];
+            s->stop = ends[depth--];
             continue;
         }
+        s->framed = s->framed || op == 0x95;
         texts += op == 'S' || op == 'V' || op == 'U' || op == 'T' || op == 'X' || op == 0x8c ||
                  op == 0x8d;
-        i = at + n;
+        s->stop = at + n;
         if (how >= LEN1 && how <= LEN8 && n >= 8 && op != 0x8a && op != 0x8b) {
             if (depth + 1 == SKIM_DEPTH) {
                 return true; /* too deep for a look: walked */
             }
-            ends[++depth] = i;
-            i = at + (how == LEN1 ? 1 : how == LEN4 ? 4 : 8);
+            ends[++depth] = s->stop;
+            s->stop = at + (how == LEN1 ? 1 : how == LEN4 ? 4 : 8);
         }
     }
     return false;
+}
+
+bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
+    skimmed s;
+    return skim(bytes, len, opcodes, &s);
+}
+
+bool sft__walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes) {
+    skimmed s;
+
+    return len >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 &&
+           (skim(bytes, len, opcodes, &s) || s.framed || goes_on(bytes, s.stop, len, all));
 }
 
 static bool walk_skims(walk *w, const uint8_t *bytes, size_t len) {

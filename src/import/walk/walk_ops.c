@@ -253,6 +253,7 @@ static bool half_of_name(walk *w, bool ascii, char room[WALK_TEXT], walk_words *
     size_t len = 0;
     const uint8_t *text = sft__walk_line(&w->in, &len, &all, whole);
 
+    walk_pay_line(w, all);
     len = text == NULL ? 0 : *whole || len == 0 ? len : len - 1;
     *whole = *whole && text != NULL;
     if (w->in.status != SFT_OK || (len != 0 && !sft__walk_utf8(text, len, false, all > len + 1))) {
