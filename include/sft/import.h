@@ -262,6 +262,10 @@ typedef struct sft_import_convert_options {
     /* Called for what was cast, by any thread of the pool: n elements in the tensor's type and in the item's,
      * both little-endian and whole blocks. May be NULL. */
     void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after, size_t n);
+    /* Called once when all bytes are written, before the first file gets its name: the place to put what
+     * belongs beside them. What it returns but SFT_OK ends the conversion; nothing appears. May be NULL. */
+    sft_status (*ready)(void *ctx, sft_error *err);
+    void *ready_ctx;
 } sft_import_convert_options;
 
 typedef struct sft_import_converted {

@@ -134,6 +134,10 @@ typedef struct sft_fetch_options {
         *control;   /* progress in bytes; cancelling keeps what is there for the next time */
     uint32_t flags; /* SFT_FETCH_* */
     uint32_t reserved;
+    /* Called once when everything is there and proven, before the first file gets its name: what it
+     * returns but SFT_OK ends the call, and what came waits for the next one. May be NULL. */
+    sft_status (*ready)(void *ctx, sft_error *err);
+    void *ready_ctx;
 } sft_fetch_options;
 
 typedef struct sft_fetch_result {

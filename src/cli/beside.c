@@ -9,6 +9,7 @@
 #include "scan_dir.h"
 #include "sys.h"
 #include "url.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,9 +59,44 @@ static char *join(const char *folder, size_t len, const char *name) {
     return path;
 }
 
+/* ---------------------------------------------------------------- what is told later */
+
+enum { NOTE, WARNING, WARNING_OF_MANY }; /* the last: its place is no single file */
+
+/* text: at most 400 bytes of it. */
+static void say(cli_beside *b, int kind, const char *path, const char *text) {
+    const size_t size = strlen(path) + 1;
+    const size_t length = strlen(text) < 400 ? strlen(text) : 400;
+
+    b->said = cli_resize(b->said, b->said_count + 1, sizeof *b->said);
+    cli_beside_said *s = &b->said[b->said_count++];
+    s->kind = kind;
+    s->path = cli_alloc(size, 1);
+    memcpy(s->path, path, size);
+    s->text = cli_alloc(length + 1, 1);
+    memcpy(s->text, text, length);
+    s->text[length] = '\0';
+}
+
+static void keep_made(cli_beside *b, const char *path) {
+    const size_t size = strlen(path) + 1;
+
+    b->made = cli_resize(b->made, b->made_count + 1, sizeof *b->made);
+    b->made[b->made_count] = cli_alloc(size, 1);
+    memcpy(b->made[b->made_count++], path, size);
+}
+
+static sft_status fail_file(const char *path, int error, sft_error *err) {
+    char text[160];
+
+    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%.200s: cannot write: %s", path,
+                         cli_sys_text(error, text, sizeof text));
+}
+
 /* ---------------------------------------------------------------- one file */
 
-static sft_status copy_blocks(cli_sys_file *out, const sft_source *source, sft_error *err) {
+static sft_status copy_blocks(cli_sys_file *out, const sft_source *source, const char *path,
+                              sft_error *err) {
     const uint64_t size = sft_source_size(source);
     char *block = cli_alloc(BLOCK, 1);
     sft_status status = SFT_OK;
@@ -70,22 +106,11 @@ static sft_status copy_blocks(cli_sys_file *out, const sft_source *source, sft_e
         status = sft_source_read(source, at, block, n, err);
         const int error = status == SFT_OK ? cli_sys_write(out->fd, block, n) : 0;
         if (error != 0) {
-            char text[160];
-            status = sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                                   cli_sys_text(error, text, sizeof text));
+            status = fail_file(path, error, err);
         }
     }
     free(block);
     return status;
-}
-
-static void fail_file(cli *c, const char *path, int error) {
-    sft_error err;
-    char text[160];
-
-    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                        cli_sys_text(error, text, sizeof text));
-    cli_fail_plainly(c, path, &err);
 }
 
 /* Has the file at `path` the bytes of the source? */
@@ -111,41 +136,55 @@ static bool is_equal(const sft_source *source, const char *path) {
     return equal;
 }
 
-static void tell_there(cli *c, const sft_source *source, const char *path) {
+static void tell_there(cli_beside *b, const sft_source *source, const char *path) {
     if (is_equal(source, path)) {
-        cli_note(c, path, "is there already, with the same bytes");
+        say(b, NOTE, path, "is there already, with the same bytes");
     } else {
-        cli_warn(c, path, "is there already, with other bytes, and stays as it is");
+        say(b, WARNING, path, "is there already, with other bytes, and stays as it is");
     }
 }
 
-/* The source is closed. */
-static void copy_source(cli *c, sft_source *source, const char *from, const char *path) {
+static sft_status write_file(cli_beside *b, const sft_source *source, const char *path, sft_error *err) {
     cli_sys_file out;
-    sft_error err;
+
+    int error = cli_sys_create(&out, path);
+    if (error != 0) {
+        return fail_file(path, error, err);
+    }
+    const sft_status status = copy_blocks(&out, source, path, err);
+    if (status != SFT_OK) {
+        cli_sys_discard(&out);
+        return status;
+    }
+    error = cli_sys_commit(&out, false);
+    if (error != 0 && cli_sys_exists_error(error)) {
+        tell_there(b, source, path);
+        return SFT_OK;
+    }
+    if (error != 0) {
+        return fail_file(path, error, err);
+    }
+    keep_made(b, path);
+    say(b, NOTE, path, "carried along");
+    return SFT_OK;
+}
+
+/* The source is closed. */
+static sft_status copy_source(cli_beside *b, sft_source *source, const char *from, const char *path,
+                              sft_error *err) {
+    sft_status status = SFT_OK;
+    char text[64];
 
     if (sft_source_size(source) > FILE_MOST) {
-        cli_warn(c, from, "larger than %d bytes: not carried along", (int)FILE_MOST);
+        (void)snprintf(text, sizeof text, "larger than %d bytes: not carried along", (int)FILE_MOST);
+        say(b, WARNING, from, text);
     } else if (cli_sys_kind(path) != CLI_KIND_NONE) {
-        tell_there(c, source, path);
+        tell_there(b, source, path);
     } else {
-        int error = cli_sys_create(&out, path);
-        if (error != 0) {
-            fail_file(c, path, error);
-        } else if (copy_blocks(&out, source, &err) != SFT_OK) {
-            cli_sys_discard(&out);
-            cli_fail_plainly(c, from, &err);
-        } else if ((error = cli_sys_commit(&out, false)) != 0) {
-            if (cli_sys_exists_error(error)) {
-                tell_there(c, source, path);
-            } else {
-                fail_file(c, path, error);
-            }
-        } else {
-            cli_note(c, path, "carried along");
-        }
+        status = write_file(b, source, path, err);
     }
     sft_source_close(source);
+    return status;
 }
 
 /* ---------------------------------------------------------------- directories */
@@ -170,54 +209,56 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void carry_one(cli *c, const char *folder, const char *from, const char *name, const char *path) {
+static sft_status carry_one(cli_beside *b, const char *folder, const char *from, const char *name,
+                            const char *path, sft_error *err) {
     sft_source *source;
-    sft_error err;
     const cli_kind kind = cli_sys_kind(from);
 
     if (IS_ONE(name, refused)) {
-        if (!IS_ONE(name, weights) && !cli_lost_is_told(c, name)) {
-            cli_warn(c, from, "%s: not carried along", cli_match("*.py", name, strlen(name))
-                                                           ? "a program, which loaders execute"
-                                                           : "perhaps a pickle, which loaders execute");
+        if (!IS_ONE(name, weights)) {
+            say(b, WARNING, from,
+                cli_match("*.py", name, strlen(name))
+                    ? "a program, which loaders execute: not carried along"
+                    : "perhaps a pickle, which loaders execute: not carried along");
         }
     } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
-        cli_warn(c, from, "a link that leads out of the directory: not carried along");
+        say(b, WARNING, from, "a link that leads out of the directory: not carried along");
     } else if (kind == CLI_KIND_FILE) {
-        if (sft_source_open(&source, from, SFT_ACCESS_READ, NULL, &err) != SFT_OK) {
-            cli_fail_plainly(c, from, &err);
-        } else {
-            copy_source(c, source, from, path);
-        }
+        const sft_status status = sft_source_open(&source, from, SFT_ACCESS_READ, NULL, err);
+        return status == SFT_OK ? copy_source(b, source, from, path, err) : status;
     } else {
-        cli_warn(c, from, "%s: not carried along",
-                 kind == CLI_KIND_NONE     ? "a link to nothing"
-                 : kind == CLI_KIND_FOLDER ? "a directory"
-                                           : "no regular file");
+        say(b, WARNING, from,
+            kind == CLI_KIND_NONE     ? "a link to nothing: not carried along"
+            : kind == CLI_KIND_FOLDER ? "a directory: not carried along"
+                                      : "no regular file: not carried along");
     }
+    return SFT_OK;
 }
 
-static void carry_folder(cli *c, const char *source, size_t len, const char *target,
-                         size_t target_len) {
+static sft_status carry_folder(cli_beside *b, sft_error *err) {
     names n = {NULL, 0};
-    char *folder = cli_alloc(len + 1, 1);
+    char *folder = cli_alloc(b->from + 1, 1);
+    sft_status status = SFT_OK;
 
-    memcpy(folder, source, len);
-    folder[len] = '\0';
+    memcpy(folder, b->source, b->from);
+    folder[b->from] = '\0';
     (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
     if (n.count > 1) { /* an empty list is NULL, which qsort must not get */
         qsort(n.list, n.count, sizeof *n.list, by_text);
     }
     for (size_t i = 0; i < n.count; i++) {
-        char *from = join(source, len, n.list[i]);
-        char *path = join(target, target_len, n.list[i]);
-        carry_one(c, folder, from, n.list[i], path);
+        char *from = join(b->source, b->from, n.list[i]);
+        char *path = join(b->target, b->to, n.list[i]);
+        if (status == SFT_OK) {
+            status = carry_one(b, folder, from, n.list[i], path, err);
+        }
         free(from);
         free(path);
         free(n.list[i]);
     }
     free(n.list);
     free(folder);
+    return status;
 }
 
 /* Is the source what was asked for? A directory of that name gives a file in it. */
@@ -239,32 +280,48 @@ static void add_name(char **list, const char *name) {
     memcpy(*list + len + (len > 0 ? 2 : 0), name, strlen(name) + 1);
 }
 
-static void carry_url(cli *c, const char *url, size_t len, const char *target, size_t target_len) {
-    char *unknown = NULL; /* whether these are at the hub */
+static sft_status ask_url(cli_beside *b, const char *from, const char *name, const char *path,
+                          char **unknown, sft_error *err) {
+    sft_source *source;
+    sft_error why;
+    char text[400];
 
-    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        char *from = join(url, len, asked[i]);
-        char *path = join(target, target_len, asked[i]);
-        sft_source *source;
-        sft_error err;
-        if (cli_url_source(c, from, &source, &err) == SFT_OK) {
-            if (is_called(source, asked[i])) {
-                copy_source(c, source, from, path);
-            } else {
-                sft_source_close(source);
-            }
-        } else if (is_offline(&err)) {
-            add_name(&unknown, asked[i]);
-        } else if (err.status != SFT_E_NOT_FOUND && err.sys != 404 && err.sys != 403) {
-            cli_warn(c, from, "not carried along: %s", err.message);
+    if (cli_url_source(b->c, from, &source, &why) == SFT_OK) {
+        if (is_called(source, name)) {
+            return copy_source(b, source, from, path, err);
         }
+        sft_source_close(source);
+    } else if (is_offline(&why)) {
+        add_name(unknown, name);
+    } else if (why.status != SFT_E_NOT_FOUND && why.sys != 404 && why.sys != 403) {
+        (void)snprintf(text, sizeof text, "not carried along: %s", why.message);
+        say(b, WARNING, from, text);
+    }
+    return SFT_OK;
+}
+
+static sft_status carry_url(cli_beside *b, sft_error *err) {
+    static const char offline[] = "offline: not carried along, as the local cache has none: ";
+    char *unknown = NULL; /* whether these are at the hub */
+    sft_status status = SFT_OK;
+
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0] && status == SFT_OK; i++) {
+        char *from = join(b->source, b->from, asked[i]);
+        char *path = join(b->target, b->to, asked[i]);
+        status = ask_url(b, from, asked[i], path, &unknown, err);
         free(from);
         free(path);
     }
     if (unknown != NULL) {
-        cli_warn(c, url, "offline: not carried along, as the local cache has none: %s", unknown);
+        const size_t size = strlen(unknown) + 1;
+        char *text = cli_alloc(sizeof offline + size, 1);
+        memcpy(text, offline, sizeof offline - 1);
+        memcpy(text + sizeof offline - 1, unknown, size);
+        say(b, WARNING_OF_MANY, b->source, text);
+        free(text);
         free(unknown);
     }
+    return status;
 }
 
 /* ---------------------------------------------------------------- both */
@@ -308,19 +365,73 @@ static size_t place_of(const char **path) {
     return len;
 }
 
-void cli_beside_carry(cli *c, const char *source, const char *target) {
-    if (cli_flag(c, "no-config") || cli_flag(c, "plan") || cli_flag(c, "dry-run") ||
-        c->status != 0 || c->out.mute || target == NULL) {
-        return; /* of several processes the first does it */
+void cli_beside_begin(cli_beside *b, cli *c, const char *source, const char *target) {
+    *b = (cli_beside){.c = c, .source = source, .target = target};
+    if (cli_flag(c, "no-config") || cli_flag(c, "plan") || cli_flag(c, "dry-run") || c->out.mute ||
+        target == NULL) {
+        b->source = NULL; /* of several processes the first does it */
     }
-    const size_t from = place_of(&source);
-    const size_t to = place_of(&target);
-    if (from == 0 || to == 0) {
+}
+
+sft_status cli_beside_put(void *ctx, sft_error *err) {
+    cli_beside *b = ctx;
+
+    if (b->source == NULL) {
+        return SFT_OK;
+    }
+    b->from = place_of(&b->source);
+    b->to = place_of(&b->target); /* by now it is made */
+    if (b->from == 0 || b->to == 0) {
+        return SFT_OK;
+    }
+    if (cli_is_url(b->source)) {
+        return carry_url(b, err);
+    }
+    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_folder(b, err) : SFT_OK;
+}
+
+void cli_beside_tell(cli_beside *b) {
+    for (size_t i = 0; i < b->said_count; i++) {
+        const cli_beside_said *s = &b->said[i];
+        const char *slash = strrchr(s->path, '/');
+        const char *name = slash != NULL ? slash + 1 : s->path;
+        if (s->kind == NOTE) {
+            cli_note(b->c, s->path, "%s", s->text);
+        } else if (s->kind == WARNING_OF_MANY || !cli_lost_is_told(b->c, name)) {
+            cli_warn(b->c, s->path, "%s", s->text);
+            cli_lost_note(b->c, name, strlen(name), s->text);
+        }
+    }
+}
+
+void cli_beside_end(cli_beside *b, bool keep) {
+    for (size_t i = 0; i < b->made_count; i++) {
+        if (!keep) {
+            (void)remove(b->made[i]);
+        }
+        free(b->made[i]);
+    }
+    for (size_t i = 0; i < b->said_count; i++) {
+        free(b->said[i].path);
+        free(b->said[i].text);
+    }
+    free(b->made);
+    free(b->said);
+    *b = (cli_beside){.c = b->c};
+}
+
+void cli_beside_carry(cli *c, const char *source, const char *target) {
+    cli_beside b;
+    sft_error err;
+
+    if (c->status != 0) {
         return;
     }
-    if (cli_is_url(source)) {
-        carry_url(c, source, from, target, to);
-    } else if (from != to || memcmp(source, target, from) != 0) {
-        carry_folder(c, source, from, target, to);
+    cli_beside_begin(&b, c, source, target);
+    const sft_status status = cli_beside_put(&b, &err);
+    cli_beside_tell(&b);
+    if (status != SFT_OK) {
+        cli_fail_plainly(c, NULL, &err);
     }
+    cli_beside_end(&b, true);
 }

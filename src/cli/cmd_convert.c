@@ -246,6 +246,10 @@ static void convert(converting *k) {
               (cli_flag(c, "verify") ? SFT_CONVERT_VERIFY : 0) | keep_names(c) |
               (cli_sys_catch_lost_pages() ? SFT_CONVERT_BORROW : 0);
     cli_older older = {.c = c};
+    cli_beside beside;
+    cli_beside_begin(&beside, c, c->operands[0], c->operand_count == 1 ? output : NULL);
+    o.ready = cli_beside_put;
+    o.ready_ctx = &beside;
     if (!k->plan && !make_way(k, &o, output, &older)) {
         cli_control_end(c);
         cli_older_end(&older, false);
@@ -270,6 +274,7 @@ static void convert(converting *k) {
         if (c->operand_count == 1) {
             cli_siblings_tell(c, c->operands[0], output, NULL);
         }
+        cli_beside_tell(&beside);
         if (c->json) {
             json_end(k, &result);
         } else {
@@ -280,6 +285,7 @@ static void convert(converting *k) {
         cli_fail_plainly(c, c->operand_count == 1 ? c->operands[0] : NULL, &err);
         c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
     }
+    cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);
     if (!c->json) {
         cli_table_reset(&k->table);
     }
@@ -453,9 +459,6 @@ static void run(cli *c) {
                          "writes what standard input holds");
         } else if (make_output(c, &k, &made)) {
             convert(&k);
-            if (c->operand_count == 1) {
-                cli_beside_carry(c, c->operands[0], output);
-            }
             if (made && c->status != 0) {
                 cli_sys_remove_folder(cli_text(c, "output"));
             }

@@ -185,6 +185,10 @@ static void fetch(cli *c) {
         free_names(names, count);
         return;
     }
+    cli_beside beside;
+    cli_beside_begin(&beside, c, operand, folder != NULL ? folder : ".");
+    o.ready = cli_beside_put;
+    o.ready_ctx = &beside;
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
     const sft_status status = api->fetch(c->remote, cli_url_real(c, operand),
@@ -196,8 +200,9 @@ static void fetch(cli *c) {
         cli_fail(c, operand, &err);
     } else {
         print_result(c, operand, folder != NULL ? folder : ".", &r);
-        cli_beside_carry(c, operand, folder != NULL ? folder : ".");
+        cli_beside_tell(&beside);
     }
+    cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);
 }
 
 static void run(cli *c) {

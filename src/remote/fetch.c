@@ -529,6 +529,9 @@ static sft_status publish(work *w, sft_error *err) {
             SFT_TRY(prove(w, &w->files[i], err));
         }
     }
+    if (w->options->ready != NULL) {
+        SFT_TRY(w->options->ready(w->options->ready_ctx, err));
+    }
     outcome *index = w->indexed && !w->files[w->count - 1].kept ? &w->files[w->count - 1] : NULL;
     if (index != NULL) {
         SFT_TRY(sft__staging_begin_set(&index->staging, err));

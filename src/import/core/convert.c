@@ -166,6 +166,10 @@ static sft_status note_made(sft__conversion *c, const char *path, sft_writer *wr
 }
 
 sft_status sft__convert_commit(sft__conversion *c, sft_error *err) {
+    if (c->options.ready != NULL && !c->is_ready) {
+        c->is_ready = true;
+        SFT_TRY(c->options.ready(c->options.ready_ctx, err));
+    }
     for (size_t i = 0; i < c->made_count; i++) {
         sft__made *m = &c->made[i];
         if (m->writer != NULL) {

@@ -62,6 +62,7 @@ typedef struct sft__conversion {
     bool as_input; /* files of the output are at most as large as the largest of the input */
     uint64_t done_bytes;
     bool several; /* what is written now is one file of several */
+    bool is_ready; /* options.ready was called */
     char *index; /* of several files: begun (sft_model_begin); NULL: not yet, or done */
     sft__made *made;
     size_t made_count;
