@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "base/options.h"
+#include "checkpoint/disk.h"
 #include "checkpoint/space.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,6 +329,61 @@ static sft_status check_weights(sft_resume *r, const sft_catalog *catalog, sft_e
                            "it has no weights but the state of an optimizer or scheduler");
 }
 
+/* torch.save writes no empty file: one of 0 bytes was begun, no more. Beside the weights, which are
+ * opened, these are the states of optimizers, schedulers and engines, which only Python reads. */
+static bool is_state(const char *name) {
+    const size_t len = strlen(name);
+    return sft__space_ends(name, len, ".pt") || sft__space_ends(name, len, ".pth") ||
+           (sft__space_ends(name, len, ".bin") && is_of_trainer(name));
+}
+
+static bool is_begun(const char *path) {
+    sft__checkpoint_disk_fact fact;
+    return sft__checkpoint_disk_stat(path, &fact, NULL) == SFT_OK && fact.exists && fact.regular &&
+           fact.size == 0;
+}
+
+/* folders: gets those in the folder; NULL: they are passed over. */
+static sft_status check_files(const sft_resume *r, const char *folder, sft__space_names *folders,
+                              sft_error *why) {
+    sft__space_names all = {r->c, NULL, 0, 0, {NULL, NULL}};
+    sft_status status = sft__space_list(&all, folder, why);
+
+    for (size_t i = 0; i < all.count && status == SFT_OK; i++) {
+        const bool state = is_state(all.list[i]);
+        const char *path;
+        if (!state && folders == NULL) {
+            continue;
+        }
+        status = sft__space_path(r->c, folder, all.list[i], &path, why);
+        if (status == SFT_OK && state && is_begun(path)) {
+            status = sft__fail(why, SFT_E_FORMAT, "%.200s is empty", all.list[i]);
+        } else if (status == SFT_OK && folders != NULL && sft__ck_is_folder(path)) {
+            if (!sft__grow(r->c->allocator, &folders->list, &folders->room, folders->count + 1,
+                           sizeof *folders->list)) {
+                status = sft__fail_nomem(why, folders->count);
+            } else {
+                folders->list[folders->count++] = path;
+            }
+        }
+    }
+    sft__space_names_reset(&all);
+    return status;
+}
+
+/* In the folder of a step, and one level below (DeepSpeed's global_stepN). */
+static sft_status check_begun(const sft_resume *r, const char *folder, sft_error *why) {
+    sft__space_names below = {r->c, NULL, 0, 0, {NULL, NULL}};
+    sft_status status = check_files(r, folder, &below, why);
+
+    for (size_t i = 0; i < below.count && status == SFT_OK; i++) {
+        status = check_files(r, below.list[i], NULL, why);
+        status = status == SFT_E_IO ? SFT_OK : status; /* not ours to look into */
+    }
+    sft__space_names_reset(&below);
+    return status;
+}
+
 /* A checkpoint of many ranks: all of it can be put together. */
 static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     sft_checkpoint_options options;
@@ -408,6 +464,9 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
     memset(&why, 0, sizeof why);
     sft_status status =
         r->ranks || r->flat ? SFT_OK : sft_checkpoint_detect(step->path, &kind, &why);
+    if (status == SFT_OK && !r->ranks && !r->flat) {
+        status = check_begun(r, step->path, &why);
+    }
     if (status == SFT_OK) {
         status =
             kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, &why) : try_plain(r, step, &why);

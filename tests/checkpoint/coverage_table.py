@@ -405,6 +405,18 @@ def trainer(base):
     os.rename(os.path.join(at, "checkpoint-2", "model.pt"), os.path.join(at, "checkpoint-2", "pytorch_model.bin"))
     r = run("resume-point", at)
     check("trainer: pytorch_model.bin", r.stdout == "checkpoint-2\n", r.stdout + r.stderr)
+    # the states beside the weights: torch.save writes no empty file; notes and markers may be empty
+    for name, good in (("optimizer.pt", False), ("scheduler.pt", False), ("rng_state_0.pth", False), ("optimizer.bin", False),
+                       ("global_step2/mp_rank_00_model_states.pt", False), ("done", True), ("vocab.bin", True), ("global_step2/latest", True)):
+        path = os.path.join(at, "checkpoint-2", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        for data, chosen in ((b"", good), (b"PK", True)):
+            with open(path, "wb") as f:
+                f.write(data)
+            r = run("resume-point", at)
+            check("trainer: %s of %d bytes" % (name, len(data)), r.stdout == "checkpoint-%d\n" % (2 if chosen else 1)
+                  and (chosen or os.path.basename(name) + " is empty" in r.stderr), r.stdout + r.stderr)
+        os.unlink(path)
 
 
 def half_steps(base):
