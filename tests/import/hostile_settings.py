@@ -168,6 +168,8 @@ FILES = [
     ("requirements.txt", "-r ../evil.txt\n", U), ("requirements.txt", "# see http://e \u201cx\u201d\ntorch\n-c constraints.txt\n", H),
     ("entry_points.txt", "[torch.backends]\nx = evil:f\n", U), ("entry_points.txt", "[console_scripts]\na = b:c\n# x\u2028[pytest11]\u2028x = evil\n", U),
     ("entry_points.txt", "[console_scripts]\nisympy = isympy:main\n\n[gui_scripts]\na = b:c\n", H),
+    ("requires.txt", "evil @ git+https://e/x\n", U), ("x.egg-info/requires.txt", "numpy\n\n[dev:python_version < '3.9']\nx @ https://e/x.whl\n", U),
+    ("x.egg-info/requires.txt", "numpy>=1.26,<3\nfilelock\n\n[:sys_platform == \"win32\"]\ncolorama\n\n[dev]\npytest~=8.0\n", H),
     ("top_level.txt", "isympy\nsympy\n", H), ("kernel.py.jinja", "{{ size('A') }}", U), ("a.jinja", "x = __NOT_A_NUMBER__ {% set __A_B__ = 1 %}{{ __A_B__ }}", U),
 ]
 

@@ -13,7 +13,7 @@ static bool is_blank(char c) {
 bool sft__setting_is_requirements(const char *name) {
     static const char *const names[] = {"conda.yaml",      "conda.yml",       "environment.yaml",
                                         "environment.yml", "python_env.yaml", "python_env.yml",
-                                        "constraints.txt"};
+                                        "constraints.txt", "requires.txt"};
     const char *base = sft__content_base(name);
     const char *word = strstr(base, "requirements");
 
