@@ -25,11 +25,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
-from scene import weights  # noqa: E402
+from scene import CHECKS, FAULTS, check, weights  # noqa: E402
 
 TOOL = None
-FAULTS = []
-CHECKS = 0
 
 
 def read_weights(path):
@@ -138,14 +136,6 @@ def snapshot(folder):
             with open(path, "rb") as h:
                 found[os.path.relpath(path, folder)] = hashlib.sha256(h.read()).hexdigest()
     return found
-
-
-def check(good, *what):
-    global CHECKS
-    CHECKS += 1
-    if not good:
-        FAULTS.append(" ".join(str(w) for w in what))
-        print("FAULT", *what)
 
 
 def table(base, source):
@@ -595,7 +585,7 @@ def main():
         deduped(base)
         removal_kills(base, args.kills)
         pairs(base, args.kills * 2)
-    print("%d checks, %d faults" % (CHECKS, len(FAULTS)))
+    print("%d checks, %d faults" % (CHECKS["checks"], len(FAULTS)))
     return 1 if FAULTS else 0
 
 

@@ -18,17 +18,7 @@ import tempfile
 import time
 
 import scene
-
-FAULTS = []
-CHECKS = 0
-
-
-def check(good, *what):
-    global CHECKS
-    CHECKS += 1
-    if not good:
-        FAULTS.append(what)
-        print("FAULT", *[str(w)[:300] for w in what])
+from scene import CHECKS, FAULTS, check
 
 
 def visible(folder):
@@ -177,7 +167,7 @@ def main():
         killed = kills(tool, base, args.kills)
         sidecars(tool, base)
         long_names(tool, base)
-    print("%d kills, %d checks, %d faults" % (killed, CHECKS, len(FAULTS)))
+    print("%d kills, %d checks, %d faults" % (killed, CHECKS["checks"], len(FAULTS)))
     return 1 if FAULTS else 0
 
 

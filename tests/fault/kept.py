@@ -15,18 +15,9 @@ import tempfile
 import threading
 
 import scene
+from scene import CHECKS, FAULTS, check
 
 NOTE, LIST, STRANGE = "user.note", "system.posix_acl_access", "security.sfttest"
-FAULTS = []
-CHECKS = 0
-
-
-def check(good, *what):
-    global CHECKS
-    CHECKS += 1
-    if not good:
-        FAULTS.append(what)
-        print("FAULT", *what)
 
 
 def access_list(user, bits, mask):
@@ -181,7 +172,7 @@ def main():
         said = inherited(tool, base)
         links(tool, base)
         server.shutdown()
-    print("%d commands with %s; %s; %d checks, %d faults" % (len(table), ", ".join(sorted(usual)), said, CHECKS, len(FAULTS)))
+    print("%d commands with %s; %s; %d checks, %d faults" % (len(table), ", ".join(sorted(usual)), said, CHECKS["checks"], len(FAULTS)))
     return 1 if FAULTS else 0
 
 

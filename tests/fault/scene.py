@@ -2,12 +2,23 @@
 """scene.py - what kept.py, moments.py, hidden.py and checkpoint/older.py have in common: models made and read by Python alone,
 and a table of the tool's commands, reading and writing, over them. Standard library only; no code of the project.
 """
+import collections
 import json
 import os
 import random
 import struct
 import subprocess
 import zipfile
+
+FAULTS = []
+CHECKS = collections.Counter()
+
+
+def check(good, *what):
+    CHECKS["checks"] += 1
+    if not good:
+        FAULTS.append(" ".join(str(w) for w in what))
+        print("FAULT", *[str(w)[:300] for w in what])
 
 
 def weights(tensors, metadata=None):
