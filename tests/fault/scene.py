@@ -18,7 +18,7 @@ def check(good, *what):
     CHECKS["checks"] += 1
     if not good:
         FAULTS.append(" ".join(str(w) for w in what))
-        print("FAULT", *[str(w)[:300] for w in what])
+        print("FAULT", *[str(w)[:3000] for w in what])
 
 
 def weights(tensors, metadata=None):
