@@ -122,6 +122,13 @@ def marked_cases():
         case(name + ".onnx", onnx(onnx_node("Relu"), more=field(7, field(5, field(1, len(data)) + field(2, 2) + field(9, data)))), verdict, "global")
         rank1 = hdf5.one(lambda at, n=len(data): hdf5.header(hdf5.space(n), hdf5.U1, hdf5.contiguous(at["d"], n)), ("d", data))
         case(name + ".h5", rank1, verdict, "global")
+    # long names without the mark, wherever they stand
+    for name, data, verdict in (("stack", text("os") + text("path.os." * 1000 + "system") + b"\x93" + text("id") + b"\x85R.", D),
+                                ("lines", b"cos\n" + b"path.os." * 1000 + b"system\n" + text("id") + b"\x85R.", D),
+                                ("own", text("evil." + "a." * 800 + "b") + text("f") + b"\x93)R.", U)):
+        for before in (0, 1234567, (1 << 20) - 6000):
+            case(name + ".safetensors", bytes_tensor(b"\1" * 64 + data, before=before), verdict, "global")
+    case("words.safetensors", bytes_tensor(b"".join(b"word" * n + b"\nsystem" * 9 + b"\n" for n in range(1, 900))), H)
     # what a program writes as a tensor of bytes, and bytes that only begin as a pickle does
     plain = {"a": "z" * 5000, "b": [1.5] * 3000, "c": bytes(70000)}
     for protocol in (2, 3, 4, 5):

@@ -15,8 +15,10 @@ enum {
     LOOKUP_COST = 16, /* opcodes */
     FOUND_COST = 64,
     STACK_MOST = 32,
-    AHEAD = 4096, /* bytes behind a look-up in which its call is looked for */
-    BEHIND = 512  /* bytes before INST in which its mark is looked for */
+    AHEAD = 4096,           /* bytes behind a look-up in which its call is looked for */
+    BEHIND = 512,           /* bytes before INST in which its mark is looked for */
+    LONG_MOST = 0x2dffffff, /* bytes of a name: more are four letters that stand for a length */
+    HEAD_MOST = 10          /* bytes of an opcode before its text */
 };
 
 /* ---------------------------------------------------------------- what becomes of a name */
@@ -470,17 +472,20 @@ static void take_lines(const looking *g, const uint8_t *lf) {
     const uint8_t name = lf + 1 < g->end ? lf[1] : '.';
     const char *why;
 
-    while (l.stop < g->end && l.stop - lf < NAME_MOST && is_word(*l.stop)) {
+    while (l.stop < g->end && is_word(*l.stop)) {
         l.stop++;
     }
-    if (l.stop == g->end || *l.stop != '\n' || l.stop == lf + 1 || sft__scan_spent(g->s, g->part)) {
+    const bool cut = l.stop == g->end && !g->ends && l.stop - lf >= AHEAD;
+    if ((l.stop == g->end ? !cut : *l.stop != '\n') || l.stop == lf + 1 ||
+        sft__scan_spent(g->s, g->part)) {
         return;
     }
     const bool called = is_called(lf + 1, (size_t)(l.stop - lf) - 1);
-    while (l.opcode > g->bytes && lf - l.opcode < NAME_MOST && is_word(l.opcode[-1])) {
+    while (l.opcode > g->bytes && is_word(l.opcode[-1])) {
         const uint8_t c = *--l.opcode;
         const bool first = l.opcode == g->bytes || !is_word(l.opcode[-1]);
-        if ((c == 'c' || c == 'i') && lf - l.opcode >= 2 && (first || called)) {
+        const bool near = called && lf - l.opcode < NAME_MOST && l.stop - lf <= NAME_MOST;
+        if ((c == 'c' || c == 'i') && lf - l.opcode >= 2 && (first || near)) {
             sft__scan_pay(g->s, LOOKUP_COST);
             if (verdict_of_lines(&l, &why) == SFT_SCAN_DANGEROUS) {
                 push_mark(g, l.opcode);
@@ -488,10 +493,10 @@ static void take_lines(const looking *g, const uint8_t *lf) {
             }
         }
     }
-    const uint8_t ahead = l.stop + 1 < g->end ? l.stop[1] : 0;
-    if (lf - l.opcode >= 2 && effects[ahead] != '\0' && name != '.' &&
+    const uint8_t ahead = g->end - l.stop > 1 ? l.stop[1] : 0;
+    if (lf - l.opcode >= 2 && l.stop - lf <= NAME_MOST && effects[ahead] != '\0' && name != '.' &&
         !(name >= '0' && name <= '9')) {
-        take_called(g, &l, l.opcode);
+        take_called(g, &l, lf - l.opcode < NAME_MOST ? l.opcode : lf - NAME_MOST);
     }
 }
 
@@ -525,12 +530,15 @@ static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
                           : head == 5  ? sft__load_le32(p + 1)
                                        : p[1];
     size_t n = 0;
-    while (n < size && n < NAME_MOST && n < left - head && is_word(p[head + n])) {
+    if (!line && size > LONG_MOST) {
+        return NULL;
+    }
+    while (n < size && n < left - head && is_word(p[head + n])) {
         n++;
     }
     *len = n;
     *next = p + head + n;
-    if (n == 0 || n == NAME_MOST || n == left - head || (!line && n != size)) {
+    if (n == 0 || (line && n == NAME_MOST) || n == left - head || (!line && n != size)) {
         return NULL;
     }
     if (op == 'S') {
@@ -548,13 +556,16 @@ static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
 
 /* The look-up of a name that is not harmless. */
 static bool stack_lookup(const looking *g, const uint8_t *p) {
-    const uint8_t *next;
+    const uint8_t *next = p;
     const char *why;
     size_t m_len;
     size_t n_len;
 
     const uint8_t *m = pushed(p, g->end, &m_len, &next);
     const uint8_t *n = m != NULL ? pushed(next, g->end, &n_len, &next) : NULL;
+    if (n == NULL && next > p && g->end - next < HEAD_MOST && !g->ends && g->end - p >= AHEAD) {
+        return true; /* cut by the window: only a walk tells */
+    }
     if (n == NULL || next >= g->end || *next != 0x93) {
         return false;
     }
