@@ -148,15 +148,30 @@ static void walk_way(walk *w, const sft__scan_part *part, uint32_t ways) {
     w->wanted |= w->in.crossed ? WALK_DROP : 0;
 }
 
+/* Four pickles of torch.save, each of which torch.load gives an unpickler of its own: the first is
+ * a magic number. */
+static bool is_torch(const walk *w, const sft__scan_part *part) {
+    static const uint8_t magic[] = {0x8a, 10,   0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                    0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
+    uint8_t head[2 + 9 + sizeof magic];
+
+    if (part->size < sizeof head || part->flags != 0 || part->depth != 0 ||
+        sft_source_read(w->in.source, part->offset, head, sizeof head, NULL) != SFT_OK) {
+        return false;
+    }
+    return head[0] == 0x80 && memcmp(head + (head[2] == 0x95 ? 11 : 2), magic, sizeof magic) == 0;
+}
+
 /* In every way that is wanted, each once. */
 static void walk_ways(walk *w, const sft__scan_part *part) {
+    const uint32_t refused = is_torch(w, part) ? WALK_KEEP : 0;
     bool done[WALK_WAYS] = {true};
 
     w->part = part;
     w->wanted = 0;
     walk_way(w, part, 0);
     for (uint32_t way = 1; way < WALK_WAYS; way++) {
-        if (!done[way] && (way & ~w->wanted) == 0 && w->in.status == SFT_OK) {
+        if (!done[way] && (way & ~(w->wanted & ~refused)) == 0 && w->in.status == SFT_OK) {
             done[way] = true;
             walk_way(w, part, way);
             way = 0; /* it may want more */
@@ -256,7 +271,8 @@ static void walk_reset(walk *w) {
     sft__free(a, w->fields, w->field_room * sizeof *w->fields);
     sft__free(a, w->texts, w->text_room * sizeof *w->texts);
     sft__free(a, w->pool, w->pool_room);
-    sft__free(a, w->recent.texts, w->recent.texts != NULL ? WALK_RECENT * sizeof *w->recent.texts : 0);
+    sft__free(a, w->recent.texts,
+              w->recent.texts != NULL ? WALK_RECENT * sizeof *w->recent.texts : 0);
     sft__free(a, w->stack.at, w->stack.room * sizeof *w->stack.at);
     sft__free(a, w->marks.at, w->marks.room * sizeof *w->marks.at);
     sft__walk_memo_reset(&w->memo, a);
