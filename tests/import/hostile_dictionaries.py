@@ -48,6 +48,9 @@ DICTIONARIES = [
     ({"auto_map": {"AutoModel": "evil--m.X"}}, U), ({"chat_template": "{{ cycler.__init__.__globals__.os.popen('id').read() }}"}, D),
     ({"chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}"}, H), ({"trust_remote_code": True}, U), ({"trust_remote_code": False}, H),
     ({"system": "a" * 600 + "{{ x.__class__.__mro__ }}"}, D),
+    # a module and a function of it
+    ({"mod": "os", "call": "system"}, D), ({"a": "Popen", "x": {"package": "subprocess", "what": "Popen"}}, D), ({"module_path": "evil", "class_name": "X"}, H),
+    ({"module": "os", "platform": "linux", "level": "run"}, H), ({"kv_connector_module_path": "evil"}, U), ({"uses": "evil.mod.comp"}, U),
     # plain values under everyday words
     ({"args": {"lr": 0.1, "model": "resnet50", "optimizer": "sgd", "scheduler": "cosine", "sampler": "random", "callbacks": ["early_stop"], "type": "adam",
                "dataset": "/data/x", "class_names": ["a", "b"], "transform": "resize", "backend": "nccl", "resume": "runs/last.pt"}, "arch": "vit_base"}, H),

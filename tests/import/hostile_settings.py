@@ -248,12 +248,45 @@ FAR = [  # names and keys of more than 4,096 bytes
 ]
 
 
+PYREF = {"root": {"type": "ref", "key": "a"}, "objects": {"a": {"type": {"type": "pyref", "module": "", "name": ""}, "items": []}}}
+
+
+def pyref(module, name):
+    PYREF["objects"]["a"]["type"].update(module=module, name=name)
+    return js(PYREF)
+
+
+PAIRS = [("a.json", js({first: module, second: name}), verdict) for first, second in (
+    ("module", "name"), ("module_path", "class_name"), ("py_module", "py_class"), ("lib", "fn"), ("package", "callable"), ("mod", "cls"), ("path", "x"),
+    ("cls_module", "cls_name"), ("import_path", "attribute"), ("__module__", "__qualname__")) for module, name, verdict in (
+        ("os", "system", D), ("subprocess", "Popen", D), ("builtins", "eval", D), ("importlib", "import_module", D), ("os ".strip(), "system", D),
+        ("os", "linux", "not-dangerous"), ("evilos", "system", "not-dangerous"))] + [
+    ("io.json", pyref("os", "system"), D), ("io.json", pyref("evil", "f"), U), ("io.json", pyref("builtins", "tuple"), H), ("io.json", pyref("torch.nn", "Linear"), H),
+    ("a.json", js({"library": "evil", "class": "X"}), U), ("a.json", js({"library": "transformers", "class": "BertModel"}), H),
+    ("a.json", js({"module": "os", "x": [{"y": "system"}]}), D), ("a.json", js({"module": "os", "level": "info", "name": "linux"}), H),
+    ("a.json", js([{"module": "os"}, {"name": "system"}]), H), ("a.json", "[" * 50 + js({"module": "os", "call": "system"}) + "]" * 50, D),
+    ("a.json", js({"module": "os", "x": ["a"] * 500000}), H), ("a.json", '{"module":"os","a":' * 100 + js(["x" * 100] * 5000) + "}" * 100, "not-dangerous")]
+PROGRAMS = [  # nnU-Net, vLLM, Rasa, MLServer, PaddleOCR, spaCy
+    ("plans.json", js({"arch_kwargs": {"conv_op": "evil.mod.f"}, "_kw_requires_import": ["conv_op"]}), U),
+    ("plans.json", js({"arch_kwargs": {"x": "evil.mod.f"}, "_kw_requires_import": ["x"]}), U),
+    ("plans.json", js({"arch_kwargs": {"conv_op": "torch.nn.modules.conv.Conv2d", "norm_op": "torch.nn.modules.instancenorm.InstanceNorm2d", "dropout_op": None,
+                                       "nonlin": "torch.nn.LeakyReLU"}, "_kw_requires_import": ["conv_op", "norm_op", "dropout_op", "nonlin"]}), H),
+    ("a.json", js({"kv_connector_module_path": "evil"}), U), ("a.json", js({"uses": "evil.mod.comp"}), U), ("a.json", js({"uses": "a text"}), H),
+    ("model-settings.json", js({"implementation": "evil.model"}), U), ("a.json", js({"implementation": "flash_attention_2"}), H),
+    ("a.json", js({CALL: None}), U), ("a.json", js({"f(x)": 1, "import": 2, "a (b)": 3}), H),
+    ("meta.json", js({"requirements": ["evil @ git+https://e/x"]}), U), ("meta.json", js({"requirements": ["spacy-transformers>=1.1.2,<1.2.0"], "lang": "en"}), H),
+    ("pickle_module_info.txt", "evil", U), ("pickle_module_info.txt", "os\n", D), ("pickle_module_info.txt", "mlflow.pytorch.pickle_module", H),
+    ("keras_module.txt", "evil", U), ("keras_module.txt", "tensorflow.keras", H), ("keras_module.txt", "keras\n", H), ("notes.txt", "evil", H)]
+MAKERS = [("hparams.yaml", "_instantiator: evil.mod.fn\n", U), ("hparams.yaml", "_instantiator: os.system\n", D), ("a.json", js({"_instantiator": "evil"}), U),
+          ("hparams.yaml", "_instantiator: lightning.pytorch.cli.instantiate_module\nlr: 0.1\n", H)]
+
+
 def cases():
     for key, values, verdict in PYTHON:
         for value in values:
             yield "p.json", js({"stride": 32, key: value}), verdict
             yield "p.yaml", "stride: 32\n%s: %s\n" % (key, js(value)), verdict
-    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *GRAPHS, *HIDDEN, *FAR]:
+    for name, text, verdict in [*EVALUATED, *LAYERS, *LOADED, *NAMED, *CODE, *KERAS, *FILES, *GRAPHS, *HIDDEN, *FAR, *PAIRS, *PROGRAMS, *MAKERS]:
         yield name, text, verdict
     yield "long.yaml", "backbone:\n" + "- [-1, 1, Conv, [64, 'a', \"b\"]]\n" * 300000, H
     yield "calls.yaml", "a: f(x)\n" * 1250000, H

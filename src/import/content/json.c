@@ -5,297 +5,13 @@
  * render: auto_map, hydra's _target_, jsonpickle, skops, Keras, chat templates; texts that are
  * pickles in base64 are walked. A stack of open containers, no recursion. Read first: content.h.
  */
-#include "base/utf8.h"
-#include "import/content/content.h"
-#include "import/settings/settings.h"
-
-enum { FIELD_MOST = 256, JUDGED_MOST = 2 << 20 /* values of a file */ };
-
-/* Fields of an object that are kept until it ends. */
-enum {
-    F_MODULE,
-    F_CLASS,
-    F_REGISTERED,
-    F_CONFIG,
-    F_FUNCTION,
-    F_VOCABULARY,
-    F_PY_MODULE,
-    F_PY_CLASS,
-    F_TYPE,
-    F_LIBRARY,
-    F_COUNT
-};
-
-/* Texts of nodes of a graph. */
-enum { N_OP, N_OP_TYPE, N_OP_TYPE_OLD, N_DOMAIN, N_KEY, N_VALUE, N_COUNT };
-
-typedef struct level {
-    bool object;
-    bool templates; /* lies in a chat_template */
-    bool has_config;
-    bool code;
-    bool jinja;              /* template_format: jinja2 */
-    bool langchain;          /* "lc": 1 */
-    sft__json_str attribute; /* the name of a function or class in a module */
-    sft__json_str imports;   /* the name of that module */
-    sft__json_str library;   /* the same, with a class beside it */
-    sft__json_str name;      /* of what a reference of fiddle's is to */
-    sft__json_str key;
-    sft__json_str template;
-    sft__json_str id;              /* the first text of a list of that name */
-    sft__json_str fields[F_COUNT]; /* raw NULL: not there */
-    bool node;                     /* has one of these */
-    sft__json_str nodes[N_COUNT];  /* last: set where `node` is */
-} level;
-
-typedef struct walking {
-    const sft__content *c;
-    sft__json j;
-    const char *text;
-    unsigned depth;
-    bool lines;           /* a value on each line */
-    bool graph;           /* below a key of a graph's */
-    bool keras;           /* an object of Keras was met */
-    const char *kinds_of; /* the key that sft__setting_key() was asked for last */
-    unsigned kinds;
-    size_t judged;
-    const char *word; /* a suspicious text, if it turns out to be Keras's */
-    const char *own;  /* a loss, metric or activation that Keras does not have, likewise */
-    sft__buf room;    /* of decoded texts */
-    sft__buf keys;    /* of a decoded key */
-    level levels[SFT__JSON_DEPTH + 1];
-} walking;
-
-static size_t place(const walking *w, const char *p) {
-    return (size_t)(p - w->text);
-}
-
-static void find(walking *w, uint32_t verdict, const char *rule, const sft__json_str *s,
-                 const char *sentence) {
-    sft__content_find(w->c, verdict, rule, place(w, s->raw), s->raw, s->len, sentence);
-}
-
-static inline bool is(const sft__json_str *s, const char *text) {
-    const size_t n = strlen(text); /* known to the compiler */
-    if (s->raw == NULL || (s->len != n && !s->escaped)) {
-        return false;
-    }
-    return s->escaped ? sft__json_is(s, text, n) : memcmp(s->raw, text, n) == 0;
-}
-
-/* The text, decoded and ended by a zero byte, cut to FIELD_MOST; NULL: not there. */
-static const char *field(char room[FIELD_MOST], const sft__json_str *s) {
-    sft__json_str cut = *s;
-
-    if (s->raw == NULL) {
-        return NULL;
-    }
-    if (cut.len > FIELD_MOST - 16) { /* not in the middle of an escape: the first backslash cuts */
-        cut.len = FIELD_MOST - 16;
-        for (size_t i = cut.len > 16 ? cut.len - 16 : 0; i < cut.len; i++) {
-            cut.len = cut.raw[i] == '\\' ? i : cut.len;
-        }
-    }
-    room[sft__json_decode(room, &cut)] = '\0';
-    return room;
-}
+#include "import/content/json_level.h"
 
 static uint32_t dotted(const sft__json_str *s) {
     char room[FIELD_MOST];
     const char *text = field(room, s);
     return sft__content_dotted(text, strlen(text));
 }
-
-/* ---------------------------------------------------------------- the end of an object */
-
-static void end_keras(walking *w, const level *l) {
-    char rooms[F_VOCABULARY + 1][FIELD_MOST];
-    sft__keras o;
-
-    memset(&o, 0, sizeof o);
-    o.module = field(rooms[F_MODULE], &l->fields[F_MODULE]);
-    o.class_name = field(rooms[F_CLASS], &l->fields[F_CLASS]);
-    o.registered = field(rooms[F_REGISTERED], &l->fields[F_REGISTERED]);
-    o.config = field(rooms[F_CONFIG], &l->fields[F_CONFIG]);
-    o.function = field(rooms[F_FUNCTION], &l->fields[F_FUNCTION]);
-    o.vocabulary = field(rooms[F_VOCABULARY], &l->fields[F_VOCABULARY]);
-    o.has_config = l->has_config;
-    o.code = l->code;
-    o.at = place(w, l->fields[F_CLASS].raw);
-    w->keras = true;
-    sft__content_keras(w->c, &o);
-}
-
-/* {"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"} */
-static void end_skops(walking *w, const level *l) {
-    char module[FIELD_MOST];
-    char name[FIELD_MOST];
-    const char *m = field(module, &l->fields[F_PY_MODULE]);
-    const char *n = field(name, &l->fields[F_PY_CLASS]);
-    const uint32_t verdict = sft__content_global(m, strlen(m), n, strlen(n));
-
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", &l->fields[F_PY_MODULE],
-             "a class that a loader (skops) would import and make");
-    }
-}
-
-/* A module that is none of these or below one of them. */
-static void foreign_module(walking *w, const sft__json_str *s, const char *const *own,
-                           const char *sentence) {
-    char room[FIELD_MOST];
-    const char *text = field(room, s);
-
-    for (size_t i = 0; own[i] != NULL; i++) {
-        const size_t n = strlen(own[i]);
-        if (strncmp(text, own[i], n) == 0 && (text[n] == '\0' || text[n] == '.')) {
-            return;
-        }
-    }
-    const uint32_t verdict = sft__content_global(text, strlen(text), "x", 1);
-    find(w, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "remote-code", s, sentence);
-}
-
-/* A template, decoded. */
-static void take_template(walking *w, const sft__json_str *s, const sft__json_str *key) {
-    static const sft__json_str none = {"chat_template", 13, false};
-    const sft__json_str *name = key->raw != NULL ? key : &none;
-
-    w->room.len = 0;
-    if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + SFT__JSON_SLACK)) {
-        find(w, SFT_SCAN_UNKNOWN, "template", name, "a template too long to be looked through");
-        return;
-    }
-    const size_t n = sft__json_decode(w->room.data, s);
-    memset(w->room.data + n, 0, SFT__JSON_SLACK);
-    (void)sft__content_template(w->c, name->raw, name->len, place(w, s->raw), w->room.data, n);
-}
-
-static void end_pair(walking *w, const sft__json_str *imports, const sft__json_str *attribute) {
-    static const char *const data[] = {/* what monty and pymatgen keep numbers and dates as */
-                                       "numpy.array",      "torch.tensor",          "uuid.UUID",
-                                       "pandas.DataFrame", "datetime.datetime",     "pathlib.Path",
-                                       "pandas.Series",    "bson.objectid.ObjectId"};
-    char module[FIELD_MOST];
-    char name[FIELD_MOST];
-    char both[2 * FIELD_MOST + 1];
-    const char *sentence;
-
-    if ((imports->len > FIELD_MOST - 16 || attribute->len > FIELD_MOST - 16) &&
-        memchr(imports->raw, ' ', imports->len) == NULL &&
-        memchr(attribute->raw, ' ', attribute->len) == NULL) {
-        const sft__json_str shown = {imports->raw, 0, false};
-        find(w, SFT_SCAN_UNKNOWN, "strings", &shown,
-             "names of a module and of what is in it, longer than are looked at");
-    }
-    const size_t n = strlen(field(module, imports));
-    const size_t m = strlen(field(name, attribute));
-    if (sft__content_global(module, n, name, m) == SFT_SCAN_HARMLESS) {
-        return; /* {"module": "builtins", "name": "tuple"} */
-    }
-    memcpy(both, module, n);
-    both[n] = '.';
-    memcpy(both + n + 1, name, m);
-    both[n + 1 + m] = '\0';
-    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
-        if (strcmp(both, data[i]) == 0) {
-            return;
-        }
-    }
-    const uint32_t verdict = sft__content_target("class", 5, both, n + 1 + m, false, &sentence);
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", imports, sentence);
-    }
-}
-
-/* {"graph": {"node": [{"opType": "Relu"}]}} */
-static void end_node(walking *w, const level *l) {
-    char rooms[N_COUNT + 2][FIELD_MOST];
-    const char *texts[N_COUNT];
-    const level *list = w->depth > 2 ? &w->levels[w->depth - 2] : NULL;
-
-    if (list == NULL || list->key.raw == NULL || w->levels[1].key.raw == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < N_COUNT; i++) {
-        texts[i] = field(rooms[i], &l->nodes[i]);
-    }
-    const sft__json_node n = {.root = field(rooms[N_COUNT], &w->levels[1].key),
-                              .list = field(rooms[N_COUNT + 1], &list->key),
-                              .op = texts[N_OP],
-                              .op_type = texts[N_OP_TYPE] != NULL ? texts[N_OP_TYPE]
-                                                                  : texts[N_OP_TYPE_OLD],
-                              .domain = texts[N_DOMAIN],
-                              .key = texts[N_KEY],
-                              .value = texts[N_VALUE]};
-    const char *at = l->nodes[N_OP].raw;
-    for (size_t i = 0; i < N_COUNT && at == NULL; i++) {
-        at = l->nodes[i].raw;
-    }
-    sft__content_json_node(w->c, place(w, at), &n);
-}
-
-static void end_object(walking *w, const level *l) {
-    if (l->node) {
-        end_node(w, l);
-    }
-    if (l->fields[F_CLASS].raw != NULL &&
-        (l->has_config || l->fields[F_MODULE].raw != NULL || l->fields[F_REGISTERED].raw != NULL)) {
-        end_keras(w, l);
-    }
-    if (l->fields[F_PY_MODULE].raw != NULL && l->fields[F_PY_CLASS].raw != NULL) {
-        end_skops(w, l);
-    }
-    if (l->fields[F_TYPE].raw != NULL &&
-        sft__content_ends(sft__content_base(w->c->name), "modules.json")) {
-        static const char *const own[] = {"sentence_transformers", NULL};
-        foreign_module(w, &l->fields[F_TYPE], own,
-                       "a module that sentence-transformers would import");
-    }
-    if (l->fields[F_LIBRARY].raw != NULL) {
-        static const char *const own[] = {
-            "transformers", "diffusers",   "peft", "sentence_transformers",
-            "timm",         "torchvision", NULL};
-        foreign_module(w, &l->fields[F_LIBRARY], own, "a module that peft would import");
-    }
-    if (l->langchain && l->id.raw != NULL) {
-        static const char *const own[] = {NULL};
-        foreign_module(w, &l->id, own, "what langchain would import and make");
-    }
-    if (l->imports.raw != NULL && l->attribute.raw != NULL &&
-        (l->fields[F_CLASS].raw == NULL || l->fields[F_MODULE].raw == NULL)) {
-        end_pair(w, &l->imports, &l->attribute);
-    }
-    if (l->library.raw != NULL && l->attribute.raw != NULL) {
-        end_pair(w, &l->library, &l->attribute);
-    }
-    if (l->imports.raw != NULL && l->name.raw != NULL && is(&l->fields[F_TYPE], "pyref")) {
-        end_pair(w, &l->imports, &l->name);
-    }
-    if (l->jinja && l->template.raw != NULL) {
-        take_template(w, &l->template, &l->key);
-    }
-}
-
-/* model_index.json of diffusers: "unet": ["library", "Class"] in the outermost object. A library
- * that is none of its own or a pipeline's is imported. */
-static void end_list(walking *w, const level *l) {
-    level *above = &w->levels[w->depth - 1];
-    const bool hint = w->depth > 1 && above->object && is(&above->key, "type_hint");
-
-    if (l->fields[F_MODULE].raw == NULL) {
-        return;
-    }
-    if (hint ||
-        (w->depth == 2 && sft__content_ends(sft__content_base(w->c->name), "model_index.json"))) {
-        foreign_module(w, &l->fields[F_MODULE], sft__diffusers_own,
-                       "a module that diffusers would import");
-    }
-    if (w->depth > 1 && above->object && is(&above->key, "id")) {
-        above->id = l->fields[F_MODULE];
-    }
-}
-
 /* ---------------------------------------------------------------- texts */
 
 static bool is_function_of(const level *l) {
@@ -402,6 +118,18 @@ static void exported_text(walking *w, const sft__json_str *s, const char *text, 
     }
 }
 
+/* Are the keys of the object at hand those of a vocabulary? */
+static bool is_vocabulary(const walking *w) {
+    const level *above = w->depth > 1 ? &w->levels[w->depth - 1] : NULL;
+    char room[FIELD_MOST];
+
+    if (above == NULL || !above->object) {
+        return false;
+    }
+    const char *key = field(room, &above->key);
+    return (sft__setting_key(key, strlen(key)) & SFT__KEY_TOKENS) != 0;
+}
+
 /* Texts that are pickles, or words of Keras's, whatever their key. */
 static void any_text(walking *w, const sft__json_str *s, bool value) {
     char room[FIELD_MOST];
@@ -449,6 +177,10 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
     }
     if (value) {
         judge(w, s, text, len);
+    } else if (s->raw == w->levels[w->depth].key.raw &&
+               (sft__setting_python(text, len) & SFT__PYTHON_REACHES) != 0 && !is_vocabulary(w)) {
+        find(w, SFT_SCAN_UNKNOWN, "config-code", s,
+             "a key that is Python, which a program that evaluates its keys runs");
     }
     if (!w->c->walked) {
         sft__scan_string(w->c->job, w->c->state->part, text, len, false);
@@ -569,7 +301,7 @@ static void on_text(walking *w, const sft__json_str *s) {
 
     if (l->templates || (l->object && is(&l->key, "chat_template"))) {
         any_text(w, s, false);
-        take_template(w, s, &l->key);
+        sft__json_template(w, s, &l->key);
         return;
     }
     function_text(w, l, above, s);
@@ -591,9 +323,22 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (l->object && in_config && is(&l->key, "function_type") && !is(s, "function")) {
         above->code = true;
     }
+    if (w->locates != NULL && w->locates == nearest_key(w)->raw) {
+        static const char *const own[] = {"conv_op", "norm_op", "dropout_op", "nonlin", NULL};
+        if (!is_listed(s, own)) {
+            find(w, SFT_SCAN_UNKNOWN, "config-target", s,
+                 "a key whose value nnU-Net would import");
+        }
+    }
     check_target(w, l, above, s);
     check_place(w, l, above, s);
     note_pair(l, s);
+    if (l->object && s->len <= 66) { /* eleven letters, as escapes */
+        char room[2][FIELD_MOST];
+        const char *key = field(room[0], &l->key);
+        const char *text = field(room[1], s);
+        l->modules |= sft__setting_module(key, strlen(key), text, strlen(text));
+    }
     if (w->graph) {
         note_node(l, s);
     }
@@ -643,6 +388,8 @@ static void on_key(walking *w, const sft__json_str *s) {
     } else if (is(s, "auto_map") || is(s, "custom_pipelines") || is(s, "custom_pipeline")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
              "names Python code beside the model, which trust_remote_code runs");
+    } else if (is(s, "_kw_requires_import")) {
+        w->locates = s->raw;
     } else if (is(s, "kernel_mapping")) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", s,
              "kernels of repositories, which transformers would fetch and load");
@@ -752,9 +499,12 @@ static const char *after_value(walking *w, const char *p, bool *done) {
             return sft__json_expected(&w->j, p, l->object ? "',' or '}'" : "',' or ']'");
         }
         if (l->object) {
-            end_object(w, l);
+            if (l->modules != 0) {
+                sft__json_modules(w, l, p);
+            }
+            sft__json_object_end(w, l);
         } else {
-            end_list(w, l);
+            sft__json_list_end(w, l);
         }
         w->depth--;
         p++;
@@ -771,6 +521,7 @@ static const char *step(walking *w, const char *p, bool *done) {
         return sft__json_fail(&w->j, p, "containers too deep");
     }
     push(w, *p == '{');
+    w->levels[w->depth].from = p;
     p = sft__json_blank(p + 1);
     if (*p == (w->levels[w->depth].object ? '}' : ']')) {
         w->depth--;

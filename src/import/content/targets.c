@@ -425,7 +425,8 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
                                               sft__text_starts(value, len, "mlflow.")))) {
         return SFT_SCAN_HARMLESS;
     }
-    if (dotted && ((!always && sft__text_is_one(value + last, len - last, files)) ||
+    const bool made = is(key, key_len, "implementation"); /* MLServer: "evil.model" */
+    if (dotted && ((!always && !made && sft__text_is_one(value + last, len - last, files)) ||
                    is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }

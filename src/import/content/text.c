@@ -618,8 +618,39 @@ static bool reaches_out(const char *text, size_t len) {
     return false;
 }
 
+/* Texts of MLflow's that are the name of a module, which is imported. */
+static bool is_mlflow(const sft__content *c, bool *good) {
+    static const char *const pickles[] = {"mlflow.pytorch.pickle_module", "pickle", "cloudpickle",
+                                          "dill", NULL};
+    static const char *const keras[] = {"keras", "tensorflow.keras", "tf_keras", NULL};
+    const char *base = sft__content_base(c->name);
+    const bool is_pickle = strcmp(base, "pickle_module_info.txt") == 0;
+    const char *text = (const char *)c->data;
+    size_t len = c->len;
+
+    if (!is_pickle && strcmp(base, "keras_module.txt") != 0) {
+        return false;
+    }
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r' || text[len - 1] == ' ')) {
+        len--;
+    }
+    *good = sft__text_is_one(text, len, is_pickle ? pickles : keras);
+    if (!*good) {
+        const uint32_t verdict = sft__content_global(text, len, "x", 1);
+        sft__content_find(c, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN,
+                          "remote-code", 0, text, len < 160 ? len : 160,
+                          "a module that MLflow would import");
+    }
+    return true;
+}
+
 bool sft__content_text(const sft__content *c) {
     const char *text = (const char *)c->data;
+    bool good;
+
+    if (is_mlflow(c, &good)) {
+        return good;
+    }
 
     if (sft__content_is_commit(text, c->len)) {
         return true;

@@ -604,6 +604,11 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     if (sft__text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
+    if ((j.kinds & SFT__KEY_PACKAGES) != 0 &&
+        (sft__text_has(t.value, t.len, "://") || sft__text_has(t.value, t.len, "git+") ||
+         sft__text_has(t.value, t.len, " @"))) {
+        return say(&j, SFT_SCAN_UNKNOWN, "remote-code", "a package that is installed from elsewhere");
+    }
     if ((j.kinds & SFT__KEY_SOURCE) != 0) {
         const uint32_t verdict = judge_source(&j);
         if (verdict != SFT_SCAN_HARMLESS) {

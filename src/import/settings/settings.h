@@ -30,7 +30,8 @@ enum {
     SFT__KEY_LIBRARY = 8192,     /* loaded, whatever its ending is */
     SFT__KEY_ACTIVATION = 16384, /* evaluated, and what comes out of it is called */
     SFT__KEY_METADATA = 32768,   /* evaluated as Python where it describes an exported model */
-    SFT__KEY_SOURCE = 65536      /* known: a text of Python is executed */
+    SFT__KEY_SOURCE = 65536,     /* known: a text of Python is executed */
+    SFT__KEY_PACKAGES = 131072   /* known: packages that are to be installed */
 };
 unsigned sft__setting_key(const char *key, size_t len);
 
@@ -55,6 +56,17 @@ unsigned sft__setting_python(const char *text, size_t len);
 uint32_t sft__setting_source(const char *text, size_t len);
 /* Are there words anywhere that no text but code has? strict: that prose does not mention. */
 bool sft__setting_is_wild(const char *text, size_t len, bool strict);
+
+/* Modules that reach the operating system, where the key says that the text may be one: a set of one, or 0.
+ * Is the text a function in one of the set that does? What such are called: both end with NULL. reach.c */
+typedef struct sft__setting_function {
+    const char *name;
+    uint32_t modules;
+} sft__setting_function;
+uint32_t sft__setting_module(const char *key, size_t key_len, const char *text, size_t len);
+bool sft__setting_reaches(uint32_t set, const char *text, size_t len);
+extern const sft__setting_function sft__setting_reaching[];
+extern const char *const sft__setting_modules[];
 
 /* One value, decoded. */
 typedef struct sft__setting {

@@ -245,18 +245,22 @@ static const word known[] = {
     {"batch", SFT__KEY_METADATA},                         /* Ultralytics, of exported models */
     {"channels", SFT__KEY_METADATA},                      /* the same */
     {"cfg", SFT__KEY_SOURCE},                             /* mmengine, in checkpoints */
+    {"conv_op", SFT__KEY_NAMES_CODE},                     /* nnU-Net */
     {"custom_generate", SFT__KEY_REPOSITORY},             /* transformers */
     {"custom_op_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_op_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_ops_libraries", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"custom_ops_library", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* onnxruntime-genai */
     {"download", SFT__KEY_EVALUATED | SFT__KEY_SCRIPT}, /* Ultralytics, YOLOv5: exec() or a shell */
+    {"dropout_op", SFT__KEY_NAMES_CODE},                /* nnU-Net */
     {"dyld_insert_libraries", SFT__KEY_LIBRARY},        /* of an environment */
     {"files", SFT__KEY_FILES},
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
     {"imgsz", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* Ultralytics, of exported models: eval() */
+    {"install_requires", SFT__KEY_PACKAGES},
     {"kpt_names", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
     {"kpt_shape", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
+    {"kv_connector_module_path", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* vLLM */
     {"ld_preload", SFT__KEY_LIBRARY},                      /* of an environment */
     {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
@@ -266,6 +270,8 @@ static const word known[] = {
     {"names", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* Ultralytics, of exported models: eval() */
     {"neck", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
     {"node_options", SFT__KEY_LIBRARY},                              /* of an environment */
+    {"nonlin", SFT__KEY_NAMES_CODE},                                 /* nnU-Net */
+    {"norm_op", SFT__KEY_NAMES_CODE},                                /* the same */
     {"plugin_dir", SFT__KEY_LOADED | SFT__KEY_LIBRARY},              /* mmdetection3d */
     {"py_modules", SFT__KEY_LIBRARY},                                /* Ray */
     {"pythonhome", SFT__KEY_LIBRARY},                                /* of an environment */
@@ -273,11 +279,13 @@ static const word known[] = {
     {"pythonstartup", SFT__KEY_LIBRARY},                             /* of an environment */
     {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* vLLM */
     {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},          /* FunASR */
+    {"requirements", SFT__KEY_PACKAGES}, /* spaCy */
     {"stride", SFT__KEY_METADATA}, /* Ultralytics, of exported models */
     {"task", SFT__KEY_METADATA},   /* the same */
     {"tool_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},         /* vLLM */
     {"trt_extra_plugin_lib_paths", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* ONNX Runtime, TensorRT */
     {"type", SFT__KEY_NAMES_CODE},
+    {"uses", SFT__KEY_NAMES_CODE}, /* Rasa */
     {"vocab", SFT__KEY_TOKENS},
 };
 

@@ -175,7 +175,8 @@ typedef struct walk_settings {
     walk_held held[WALK_HELD];
     size_t held_count;
     walk_key keys[WALK_KEYS];
-    sft__setting_starts starts; /* of keys that tell something */
+    sft__setting_starts starts;   /* of keys that tell something */
+    sft__setting_starts reaching; /* of functions that reach the operating system */
     sft__content_state state;
     bool lost; /* that texts were is said */
 } walk_settings;

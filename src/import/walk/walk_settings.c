@@ -154,6 +154,12 @@ void sft__walk_settings_init(walk *w) {
             sft__setting_starts_add(s, lists[i][k]);
         }
     }
+    for (size_t i = 0; sft__setting_reaching[i].name != NULL; i++) {
+        sft__setting_starts_add(&w->settings.reaching, sft__setting_reaching[i].name);
+    }
+    for (size_t i = 0; sft__setting_modules[i] != NULL; i++) {
+        sft__setting_starts_add(&w->settings.reaching, sft__setting_modules[i]);
+    }
 }
 
 /* Could a value under this key be anything, however plain it is? The last keys are kept. */
@@ -294,13 +300,23 @@ static const char *plain_value(walk *w, const walk_text *key, walk_value v) {
     return kind == V_INT && sft__walk_int_of(w, v, &n) && n != 0 && is_telling(w, key) ? "1," : "";
 }
 
+/* A module that reaches the operating system, or a function of one. */
+static bool is_reaching(const walk *w, const walk_text *key, const walk_text *t) {
+    const char *p = w->pool + t->at;
+
+    return t->len >= 2 && t->len <= 15 && sft__setting_may_be(&w->settings.reaching, p, t->len) &&
+           (sft__setting_reaches(UINT32_MAX, p, t->len) ||
+            sft__setting_module(w->pool + key->at, key->len, p, t->len) != 0);
+}
+
 static bool wants(walk *w, const walk_text *key, walk_value v) {
     const walk_text *t = text_of(w, v);
 
     if (t == NULL && walk_kind(v) == V_STR) {
         lose(w);
     }
-    return t != NULL ? !is_dull(w, t) || is_telling(w, key) : *plain_value(w, key, v) != '\0';
+    return t != NULL ? !is_dull(w, t) || is_reaching(w, key, t) || is_telling(w, key)
+                     : *plain_value(w, key, v) != '\0';
 }
 
 static void put_item(walk *w, const walk_text *key, walk_value v) {
@@ -337,7 +353,10 @@ static void put_held(walk *w, size_t at) {
 static void hold(walk *w, size_t at, walk_value key, walk_value value) {
     walk_settings *s = &w->settings;
 
-    if (s->held_count < WALK_HELD && is_half(w, text_of(w, key)) && text_of(w, value) != NULL) {
+    const walk_text *k = text_of(w, key);
+    const walk_text *t = text_of(w, value);
+
+    if (s->held_count < WALK_HELD && t != NULL && (is_half(w, k) || is_reaching(w, k, t))) {
         s->held[s->held_count++] = (walk_held){at, key, value};
     }
 }
