@@ -66,6 +66,9 @@ def cases():
            ["", "a.", "a.b"], [])
     yield "Flax: an array alone", numpy_array(), ["tensor"], []
     tensors = [proto.onnx_tensor("w"), proto.onnx_tensor("")]
+    props = [field(n, field(1, k) + field(2, "text")) for n, k in ((14, "names"), (14, "stride"), (16, "of the graph"))]
+    yield ("ONNX: texts", proto.onnx_model(proto.onnx_tensor("w", more=props[2]), proto.onnx_tensor("v", more=props[2]), graph=props[2]) + props[0] + props[1],
+           ["v", "w"], ["metadata_props", "metadata_props.names", "metadata_props.of the graph", "metadata_props.stride"])
     yield "ONNX: no name", proto.onnx_model(*tensors), ["", "w"], []
     keep = proto.field(5, proto.field(1, "k") + proto.field(5, proto.onnx_tensor("x")))
     node = proto.field(1, proto.field(2, "y") + proto.field(4, "Own") + keep)

@@ -255,10 +255,36 @@ static sft_status name_in(walk *w, frame *at, bool listed, const char **name, sf
 /* ---------------------------------------------------------------- one field of each kind of
  * message */
 
+/* An entry of metadata_props: a text beside the tensors, which conversions name. */
+static sft_status tell_text(walk *w, frame *child, sft_error *err) {
+    static const uint32_t numbers[3] = {1, 0, 0};
+    char subject[256] = "metadata_props.";
+    size_t n = strlen(subject);
+    const uint8_t *key;
+    sft_error ignored; /* an entry that is none has no key */
+
+    if (w->o.job->scanning) {
+        return SFT_OK;
+    }
+    memset(&child->name, 0, sizeof child->name);
+    if (look_ahead(w, child, numbers, &ignored) == SFT_OK && child->name.number != 0 &&
+        child->name.wire == SFT__PB_BYTES) {
+        const size_t room = sizeof subject - n;
+        const size_t len = child->name.len < room ? (size_t)child->name.len : room;
+        SFT_TRY(sft__wire_bytes(&w->o.in, child->name.at, len, &key, err));
+        memcpy(subject + n, key, len);
+        n += len;
+    }
+    sft__import_left(w->o.job, subject, n, 0, "a text of the model: outputs hold its tensors");
+    return SFT_OK;
+}
+
 static sft_status in_model(walk *w, frame *at, const sft__wire_field *f, frame *child,
                            sft_error *err) {
     if (f->number == 7) {
         child->kind = GRAPH;
+    } else if (f->number == 14) {
+        return tell_text(w, child, err);
     } else if (f->number == 20) {
         char number[64];
         child->kind = TRAINING;
@@ -299,6 +325,9 @@ static sft_status in_graph(walk *w, frame *at, const sft__wire_field *f, frame *
     }
     if (at->kind == GRAPH && f->number == 5) {
         return sft__onnx_tensor(&w->o, child->m, at->prefix, NULL, err);
+    }
+    if (f->number == (at->kind == FUNCTION ? 14u : 16u)) {
+        return tell_text(w, child, err);
     }
     if (at->kind == GRAPH && f->number == 15) {
         return sparse(w, at->prefix, NULL, child->m, err);

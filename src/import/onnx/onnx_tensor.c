@@ -192,8 +192,14 @@ static sft_status read_field(sft__onnx *o, proto *t, const sft__wire_field *f, s
         return f->wire == SFT__PB_VARINT && f->value <= 1
                    ? SFT_OK
                    : bad(f->start, err, "data_location is neither default nor external");
+    case 16:
+        if (!o->job->scanning) {
+            sft__import_left(o->job, "metadata_props", 14, 0,
+                             "texts of tensors: outputs hold their elements");
+        }
+        return SFT_OK;
     default:
-        return SFT_OK; /* doc_string, metadata_props, and what is yet to come */
+        return SFT_OK; /* doc_string, and what is yet to come */
     }
 }
 
