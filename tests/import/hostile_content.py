@@ -150,7 +150,7 @@ def exported_cases():
         return json.dumps([{"__enum__": True, "fqn": fqn, "name": "a"}])
 
     for module, name, verdict in (("builtins", "list", H), ("builtins", "dict", H), ("collections", "OrderedDict", H), ("os", "getcwd", D),
-                                  ("evil", "X", U), ("evil.mod", "X", U), ("builtins", "breakpoint", U), ("subprocess", "Popen", D)):
+                                  ("evil", "X", U), ("evil.mod", "X", U), ("builtins", "memoryview", U), ("subprocess", "Popen", D)):
         rule = None if verdict == H else "config-target"
         tree = spec("collections.defaultdict", default(module, name))
         case("model.json", program(tree), verdict, rule)
