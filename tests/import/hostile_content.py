@@ -235,6 +235,31 @@ def json_cases():
 # ---------------------------------------------------------------- templates
 
 
+def rendered_cases():
+    """Templates under any key, in JSON and YAML, in each kind of quotes."""
+    hostile = ((U, "{{ ([lipsum]|map(attribute='__GLOBALS__'|lower)|first)('id')|list }}"), (U, "{{ x | map (attribute = 'a' ~ 'b') }}"),
+               (U, "{{ x|map(attribute='a''b') }}"), (U, "{{ x|groupby(k) }}"), (U, "{{ x|selectattr('a' ~ 'b')|list }}"), (U, "{{ x|map(f) }}"),
+               (U, "{{ x|map(*a) }}"), (U, "{{ x|map(**{'attribu' ~ 'te': 'b'}) }}"), (U, "{{ x|sort(attribute='A'|lower) }}"),
+               (U, "{{ (x|first)['o'~'s']['po'~'pen']('id') }}"), (U, "{% set s = self %}{{ s['_TEMPLATE'|lower] }}"), (U, "{{ ns['GI_F'.lower()] }}"),
+               (U, "{{ don't }} {{ x|map(attribute='A'|lower) }}"), (U, "{# {{ x|map(attribute='A'|lower) }}"),
+               (D, "{{ self['_TEMPLATEreference__context'|replace('TEMPLATE','Template')] }}"), (D, "{{ x|map( 'attr' , 'a') }}"), (D, "{{ x |\tattr('a') }}"),
+               (D, "{{ self [k] }}"))
+    harmless = ("{{ tools | map(attribute='function') | map(attribute='name') | join(', ') }}", "{{ x|selectattr('role', 'equalto', 'user')|list }}",
+                "{{ task }} {%- for tool in tools.values() %}{{ tool['name'] }}: {{ tool.args[k] }}{% endfor %}", "{{ x|groupby('a.b') }}{{ x|map('upper')|list }}",
+                "{{ x|sort(attribute='name', reverse=true)|sum(attribute='n') }}", "{{ a['x'] ~ b['y'] }}{{ x[i + 1] }}{{ x if 'a' in ['a', 'b'] else y }}",
+                "{{\"a\": 1}} def f(self): return self['a' + b]", "{{ .System }}{{ range .Messages }}{{ . | attribute }}{{ end }}", "a {{don't}} self attr",
+                "${{ matrix.os }} {{#if x}}<a attribute=b>{{/if}}", "{{ 2 * x | round(2) }} \\frac{{a}}{b}", "{{ x[-5:] }}{{ 'a' * 3 }}{{ {'a': 1}['a'] }}")
+    for verdict, text in hostile + tuple((H, t) for t in harmless):
+        rule = None if verdict == H else "template"
+        case("prompt.json", js({"system_prompt": text}), verdict, rule)
+        case("prompts.yaml", "a:\n  system_prompt: %s\n" % json.dumps(text), verdict, rule)
+        case("single.yaml", "a: '%s'\n" % text.replace("'", "''"), verdict, rule)
+        case("block.yaml", "b: |\n  %s\n" % text, verdict, rule)
+    case("braces.yaml", "a: " + "{{" * 2000000 + "\n", H)
+    case("nested.yaml", "a: " + ("{{ x[ " * 4000 + "\n") * 300, U, "template")
+    case("nested.json", js({"a": "{{ self " + "{{ a[ 'x' " * 800000}), U, "template")
+
+
 def template_cases():
     for i, text in enumerate(GENUINE):
         case("chat_template.jinja", text, H, "template", i == 2)
@@ -498,5 +523,5 @@ def metadata_cases():
 
 
 if __name__ == "__main__":
-    sys.exit(program((keras_cases, json_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases, base64_cases,
+    sys.exit(program((keras_cases, json_cases, rendered_cases, template_cases, graph_cases, text_cases, archive_cases, real_cases, base64_cases,
                       metadata_cases)))

@@ -79,6 +79,9 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
 extern const char *const sft__content_targets[];
 /* A template that reaches into the interpreter, whichever program renders it. */
 bool sft__content_breaks_out(const char *text, size_t len);
+/* The same for a text that may be a template, under any key: dangerous, or unknown if it gets attributes
+ * by computed names. rendered.c */
+uint32_t sft__content_rendered(const sft_allocator *a, const char *text, size_t len);
 /* Are keys of this kind among the letters? */
 bool sft__content_has_target(const char *text, size_t len);
 /* An expression of sizes, as exported programs keep them and sympy evaluates them: numbers,

@@ -130,6 +130,20 @@ static bool is_vocabulary(const walking *w) {
     return (sft__setting_key(key, strlen(key)) & SFT__KEY_TOKENS) != 0;
 }
 
+/* A text that may be a template, though its key does not say so. */
+static void rendered_text(walking *w, const char *text, size_t len) {
+    const level *l = &w->levels[w->depth];
+    const bool read = l->templates || is(&l->key, "chat_template"); /* by the rules for templates */
+    const uint32_t verdict =
+        read ? SFT_SCAN_HARMLESS : sft__content_rendered(w->c->job->allocator, text, len);
+
+    if (verdict != SFT_SCAN_HARMLESS) {
+        find(w, verdict, "template", &l->key,
+             verdict == SFT_SCAN_DANGEROUS ? "a template that reaches into the interpreter"
+                                           : "a template with names that are computed");
+    }
+}
+
 /* Texts that are pickles, or words of Keras's, whatever their key. */
 static void any_text(walking *w, const sft__json_str *s, bool value) {
     char room[FIELD_MOST];
@@ -170,11 +184,7 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
     if (len > 7 && memcmp(text, "json://", 7) == 0) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", s, "JSON in a key, as jsonpickle reads it");
     }
-    if (!w->levels[w->depth].templates && !is(&w->levels[w->depth].key, "chat_template") &&
-        sft__content_breaks_out(text, len)) {
-        find(w, SFT_SCAN_DANGEROUS, "template", &w->levels[w->depth].key,
-             "a template that reaches into the interpreter");
-    }
+    rendered_text(w, text, len);
     if (value) {
         judge(w, s, text, len);
     } else if (s->raw == w->levels[w->depth].key.raw &&

@@ -401,6 +401,20 @@ static size_t unescape(char *out, const char *p, const char *end, bool *any) {
     return n;
 }
 
+/* Which program renders a template among the values is not known, so it is not read as chat
+ * templates are. */
+static bool templates(const sft__content *c, const char *text, size_t len) {
+    const uint32_t verdict = sft__content_rendered(c->job->allocator, text, len);
+
+    if (verdict != SFT_SCAN_HARMLESS) {
+        sft__content_find(c, verdict, "template", 0, "", 0,
+                          verdict == SFT_SCAN_DANGEROUS
+                              ? "a template that reaches into the interpreter"
+                              : "a template with names that are computed");
+    }
+    return verdict == SFT_SCAN_HARMLESS;
+}
+
 static bool escaped_keys(const sft__content *c, char sign) {
     const char *text = (const char *)c->data;
     bool any = false;
@@ -417,6 +431,7 @@ static bool escaped_keys(const sft__content *c, char sign) {
     bool good = find_keys(c, out, n, SIZE_MAX);
     good = find_pairs(c, out, n, sign, false) && good;
     good = sft__setting_yaml(c, out, n, SIZE_MAX) && good;
+    good = templates(c, out, n) && good;
     good = sft__setting_keras(c, out, n, SIZE_MAX) && good;
     sft__scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
     sft__free(c->job->allocator, out, c->len);
@@ -457,17 +472,6 @@ static bool tags(const sft__content *c) {
     return good;
 }
 
-/* Which program renders a template among the values is not known, so it is not read as chat
- * templates are. */
-static bool templates(const sft__content *c) {
-    if (!sft__content_breaks_out((const char *)c->data, c->len)) {
-        return true;
-    }
-    sft__content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
-                      "a template that reaches into the interpreter");
-    return false;
-}
-
 static bool is_too_long(const sft__content *c) {
     if (c->len > SFT__CONTENT_YAML) {
         sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
@@ -483,7 +487,7 @@ bool sft__content_yaml(const sft__content *c) {
     const bool plain = tags(c);
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
     const bool aimed = find_pairs(c, (const char *)c->data, c->len, ':', true);
-    const bool quiet = templates(c);
+    const bool quiet = templates(c, (const char *)c->data, c->len);
     const bool valued = sft__setting_yaml(c, (const char *)c->data, c->len, 0);
     const bool layered = sft__setting_keras(c, (const char *)c->data, c->len, 0);
     const bool packed = !sft__setting_is_requirements(c->name) || sft__setting_requirements(c);
@@ -499,6 +503,6 @@ bool sft__content_toml(const sft__content *c) {
     }
     const bool named = find_keys(c, text, c->len, 0);
     const bool aimed = find_pairs(c, text, c->len, '=', true);
-    const bool quiet = templates(c);
+    const bool quiet = templates(c, (const char *)c->data, c->len);
     return escaped_keys(c, '=') && sft__setting_yaml(c, text, c->len, 0) && named && aimed && quiet;
 }
