@@ -7,6 +7,7 @@ attributes, tensors) end in a verdict within the same bounds as all others: 2 se
 inert: they name what would act, and are given to no loader. Standard library only.
 """
 import bz2
+import collections
 import gzip
 import io
 import json
@@ -114,7 +115,16 @@ def far_calls():
     yield "global", b"\x80\x02cevil." + b"a." * 4000 + b"b\nf\n)R.", U
 
 
+def legacy(protocol, value):
+    sizes = {"short": 2, "int": 4, "long": 4}
+    head = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes})
+    return b"".join(pickle.dumps(x, protocol) for x in (*head, value, []))
+
+
 def marked_cases():
+    # each of the pickles of a legacy file has a memo of its own
+    for protocol in (2, 4, 5):
+        case("legacy.pt", legacy(protocol, {"a": collections.OrderedDict(b=1), "n": collections.Counter("ab")}), H)
     for name, data, verdict in far_calls():
         for before in (0, 104, 1234567):
             case(name + ".safetensors", bytes_tensor(data, before=before), verdict, "global")
