@@ -456,7 +456,7 @@ def paddle():
     encoded = [large.replace(b"\x89B" + bytes(4), b"\x89c_codecs\nencode\n(" + said + hostile.text("latin1") + b"tR")
                for said in (hostile.text("a" * (1 << 20)) + b"q\x01", b"h\x01")]
     arrays = [("w%d" % i, encoded[i != 0]) for i in range(900)]
-    case("paddle: one text of 1 MiB in 900 arrays", b"\x80\x02" + pd_dict(*arrays) + b".", H, None)
+    case("paddle: one text of 1 MiB in 900 arrays", b"\x80\x02" + pd_dict(*arrays) + b".", U, None)
     case("paddle: a pair", b"\x80\x03" + hostile.text("n") + half + b"\x86.", H, None)
 
 
