@@ -188,7 +188,7 @@ static bool is_telling(walk *w, const walk_text *t) {
 static bool is_dull(const walk *w, const walk_text *t) {
     const uint8_t *p = (const uint8_t *)w->pool + t->at;
     static const uint8_t plain[256] = {
-        [' '] = 1, ['_'] = 1, ['-'] = 2, ['+'] = 1, [','] = 1, ['\''] = 1, ['!'] = 1, ['?'] = 1,
+        [' '] = 1, ['_'] = 1, ['-'] = 1, ['+'] = 1, [','] = 1, ['\''] = 1, ['!'] = 1, ['?'] = 1,
         ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1,  ['6'] = 1, ['7'] = 1,
         ['8'] = 1, ['9'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1,  ['E'] = 1, ['F'] = 1,
         ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1, ['L'] = 1,  ['M'] = 1, ['N'] = 1,
@@ -206,7 +206,7 @@ static bool is_dull(const walk *w, const walk_text *t) {
             return false;
         }
     }
-    return t->len < 8 || !sft__text_has((const char *)p, t->len, "import ") || t->len > DULL_MOST;
+    return !sft__text_has((const char *)p, t->len, "import ");
 }
 
 /* ---------------------------------------------------------------- the nearest key */
@@ -244,7 +244,7 @@ static const walk_text *nearest(walk *w, size_t at) {
 
 /* ---------------------------------------------------------------- lines */
 
-static bool open_line(walk *w, const walk_text *above, char container) {
+static void open_line(walk *w, const walk_text *above, char container) {
     sft__buf *out = &w->settings.text;
 
     sft__buf_text(out, "{");
@@ -252,7 +252,6 @@ static bool open_line(walk *w, const walk_text *above, char container) {
         put_text(w, above);
         sft__buf_text(out, container == '{' ? ":{" : ":[");
     }
-    return true;
 }
 
 static void close_line(walk *w, const walk_text *above, char container) {
@@ -335,13 +334,18 @@ static void put_item(walk *w, const walk_text *key, walk_value v) {
 
 /* ---------------------------------------------------------------- dictionaries and lists */
 
+/* What was put into containers above `at`, which are closed. */
+static void drop_held(walk_settings *s, size_t at) {
+    while (s->held_count != 0 && s->held[s->held_count - 1].at > at) {
+        s->held_count--;
+    }
+}
+
 /* Halves of a pair that were put into the dictionary at `at` one by one. */
 static void put_held(walk *w, size_t at) {
     walk_settings *s = &w->settings;
 
-    while (s->held_count != 0 && s->held[s->held_count - 1].at > at) {
-        s->held_count--;
-    }
+    drop_held(s, at);
     for (size_t i = s->held_count; i > 0 && s->held[i - 1].at == at; i--) {
         const walk_text *key = text_of(w, s->held[i - 1].key);
         if (key != NULL) {
@@ -370,7 +374,8 @@ static void dictionary(walk *w, size_t at, const walk_text *above, size_t first)
             continue;
         }
         if (!open) {
-            open = open_line(w, above, '{');
+            open = true;
+            open_line(w, above, '{');
             put_held(w, at);
         }
         put_item(w, key, w->stack.at[i + 1]);
@@ -398,7 +403,10 @@ static void list(walk *w, const walk_text *above, size_t first, size_t step) {
         if (t == NULL || !number || !wants(w, above, w->stack.at[i])) {
             continue;
         }
-        open = open || open_line(w, above, '[');
+        if (!open) {
+            open = true;
+            open_line(w, above, '[');
+        }
         put_text(w, t);
         sft__buf_text(&w->settings.text, ",");
     }
@@ -486,12 +494,9 @@ void sft__walk_settings_items(walk *w, size_t first, size_t at) {
 }
 
 void sft__walk_settings_list(walk *w, size_t first, size_t at) {
-    walk_settings *s = &w->settings;
     bool any = false;
 
-    while (s->held_count != 0 && s->held[s->held_count - 1].at > at) {
-        s->held_count--;
-    }
+    drop_held(&w->settings, at);
     for (size_t i = first; i < w->stack.count && !any; i++) {
         any = walk_kind(w->stack.at[i]) == V_STR;
     }
