@@ -61,3 +61,10 @@ void sft__hex(char *dst, const uint8_t *bytes, size_t count) {
         dst[2 * i + 1] = digits[bytes[i] & 15];
     }
 }
+
+int sft__hex_value(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}

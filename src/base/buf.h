@@ -26,5 +26,7 @@ void sft__buf_u64(sft__buf *b, uint64_t v); /* decimal */
 
 /* 2 * count lower-case hexadecimal digits, not terminated. */
 void sft__hex(char *dst, const uint8_t *bytes, size_t count);
+/* Of a hexadecimal digit, upper or lower case; -1: it is none. */
+int sft__hex_value(char c);
 
 #endif

@@ -3,6 +3,7 @@
  * remote/response.c - see response.h. Grammar: RFC 9110, sections 5.6.7 (dates), 8.8.3 (entity
  * tags), 10.2.3 (Retry-After), 14.4 (Content-Range).
  */
+#include "base/buf.h"
 #include "remote/response.h"
 #include "base/checked.h"
 #include <string.h>
@@ -189,11 +190,6 @@ bool sft__etag_strong(const char *etag) {
     return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
 
-static int hex_value(char c) {
-    const char l = lower(c);
-    return c >= '0' && c <= '9' ? c - '0' : l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
 bool sft__etag_sha256(const char *etag, uint8_t digest[32]) {
     const char *p = etag;
     size_t len = strlen(etag);
@@ -206,8 +202,8 @@ bool sft__etag_sha256(const char *etag, uint8_t digest[32]) {
         return false;
     }
     for (size_t i = 0; i < 32; i++) {
-        const int high = hex_value(p[2 * i]);
-        const int low = hex_value(p[2 * i + 1]);
+        const int high = sft__hex_value(p[2 * i]);
+        const int low = sft__hex_value(p[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

@@ -2,6 +2,7 @@
  *
  * remote/url.c - see url.h.
  */
+#include "base/buf.h"
 #include "remote/url.h"
 #include <string.h>
 
@@ -322,19 +323,12 @@ static size_t revision_length(const char *p) {
     return one;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 size_t sft__url_decode(char *dst, const char *text, size_t len) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
-        const bool escape = text[i] == '%' && len - i >= 3 && hex_digit(text[i + 1]) >= 0 &&
-                            hex_digit(text[i + 2]) >= 0;
-        dst[n++] = escape ? (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
+        const bool escape = text[i] == '%' && len - i >= 3 && sft__hex_value(text[i + 1]) >= 0 &&
+                            sft__hex_value(text[i + 2]) >= 0;
+        dst[n++] = escape ? (char)(sft__hex_value(text[i + 1]) * 16 + sft__hex_value(text[i + 2])) : text[i];
         i += escape ? 2 : 0;
     }
     return n;

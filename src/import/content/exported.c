@@ -228,11 +228,6 @@ uint32_t sft__content_guard(const char *text, size_t len) {
 
 enum { TEXTS_MOST = 16 /* within one another */ };
 
-static int hex_digit(char c) {
-    const char low = (char)(c | 0x20);
-    return is_digit(c) ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* The byte that \uXXXX at p (behind the backslash) stands for; -1: none, or no ASCII. */
 static int ascii_of(const char *p, const char *end) {
     int v = 0;
@@ -241,7 +236,7 @@ static int ascii_of(const char *p, const char *end) {
         return -1;
     }
     for (int i = 1; i < 5; i++) {
-        const int h = hex_digit(p[i]);
+        const int h = sft__hex_value(p[i]);
         if (h < 0) {
             return -1;
         }

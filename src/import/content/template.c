@@ -6,6 +6,7 @@
  * that are not on a list, other templates, and texts that are put together out of pieces and then
  * used as a name are findings. Read first: values.h.
  */
+#include "base/buf.h"
 #include "import/content/values.h"
 
 enum { NAME_KEPT = 48, FINDINGS = 32 };
@@ -104,11 +105,6 @@ static bool is_attribute(const checking *k, size_t i) {
 
 /* ---------------------------------------------------------------- texts */
 
-static int hex(char c) {
-    const char low = (char)(c | 0x20);
-    return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* The character that a numeric escape at p (behind the backslash) stands for; 0: it is none. */
 static uint32_t escaped(const char *p, size_t left) {
     const size_t digits = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
@@ -118,7 +114,7 @@ static uint32_t escaped(const char *p, size_t left) {
         return '_'; /* by its name: as good as any */
     }
     for (size_t i = 1; i <= digits && i < left; i++) {
-        const int h = hex(p[i]);
+        const int h = sft__hex_value(p[i]);
         v = h < 0 ? v : v * 16 + (uint32_t)h;
     }
     for (size_t i = 0; digits == 0 && i < 3 && i < left && p[i] >= '0' && p[i] <= '7'; i++) {

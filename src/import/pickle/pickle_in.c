@@ -3,6 +3,7 @@
  * import/pickle/pickle_in.c - the bytes of a pickle through a window of fixed size, and the text forms of
  * protocol 0. Read first: pickle.h.
  */
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "import/pickle/pickle.h"
 
@@ -173,13 +174,6 @@ bool sft__pk_decimal(const char *text, size_t len, int64_t *value) {
     return true;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* n hexadecimal digits. */
 static bool hex_read(const char *src, size_t left, size_t n, uint32_t *value) {
     *value = 0;
@@ -187,7 +181,7 @@ static bool hex_read(const char *src, size_t left, size_t n, uint32_t *value) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        const int d = hex_digit(src[i]);
+        const int d = sft__hex_value(src[i]);
         if (d < 0) {
             return false;
         }
