@@ -323,6 +323,17 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_collect(sft_metadata_entry *out, ch
                                                      const sft_metadata_entry *like,
                                                      const sft_import_collection *from, sft_error *err);
 
+/* An entry of a file of the catalog. */
+typedef void (*sft_import_retyped_fn)(void *ctx, const sft_catalog *catalog, size_t file,
+                                      const sft_metadata_entry *entry);
+/* Calls `tell` once for every key under which a file has the text of the first that has it, while their
+ * gguf.types say that the values are not the same: a number of another type, or other bytes behind U+FFFD.
+ * Where files are put together, the first one's type stays. from: catalogs, count, allocator. Time and
+ * memory: in proportion to the metadata. */
+SFT_API SFT_MUST_CHECK sft_status sft_import_retyped(const sft_import_collection *from,
+                                                     sft_import_retyped_fn tell, void *ctx,
+                                                     sft_error *err);
+
 /* Converts files of any known format into safetensors: one file, or with max_shard_bytes shards with an
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
  * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
@@ -418,6 +429,7 @@ typedef struct sft_import_api {
     int (*collects)(const sft_metadata_entry *);
     sft_status (*collect)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
                           const sft_import_collection *, sft_error *);
+    sft_status (*retyped)(const sft_import_collection *, sft_import_retyped_fn, void *, sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

@@ -380,6 +380,31 @@ const char *sft__json_value(sft__json *j, const char *p, unsigned depth) {
     return p;
 }
 
+const char *sft__json_members(sft__json *j, const char *p, sft__json_member visit, void *ctx) {
+    bool more;
+
+    if (*p != '{') {
+        return sft__json_expected(j, p, "an object");
+    }
+    p = sft__json_blank(p + 1);
+    for (more = *p != '}'; more;) {
+        sft__json_str name;
+        p = *p == '"' ? sft__json_read(j, p, &name) : sft__json_expected(j, p, "a key");
+        p = p != NULL ? sft__json_blank(p) : NULL;
+        if (p != NULL && *p != ':') {
+            return sft__json_expected(j, p, "a colon");
+        }
+        p = p != NULL ? visit(ctx, j, &name, sft__json_blank(p + 1)) : NULL;
+        p = p != NULL ? sft__json_blank(p) : NULL;
+        more = p != NULL && *p == ',';
+        p = more ? sft__json_blank(p + 1) : p;
+    }
+    if (p != NULL && *p != '}') {
+        return sft__json_expected(j, p, "a comma or the object's end");
+    }
+    return p != NULL ? p + 1 : NULL;
+}
+
 /* ---------------------------------------------------------------- survey */
 
 bool sft__json_survey_portable(const char *text, size_t len, size_t *braces) {

@@ -66,6 +66,13 @@ void sft__json_string_plain(sft__buf *out, const char *s, size_t len);
 /* Skips any value, checking all of it. depth: containers that are open around it. */
 const char *sft__json_value(sft__json *j, const char *p, unsigned depth);
 
+/* A member of an object, value where its value begins: the position behind it, or NULL. */
+typedef const char *(*sft__json_member)(void *ctx, sft__json *j, const sft__json_str *name,
+                                        const char *value);
+/* p at an object's brace: calls `visit` for its members in their order. Returns the position behind the
+ * object; NULL: it is none, or `visit` said so. */
+const char *sft__json_members(sft__json *j, const char *p, sft__json_member visit, void *ctx);
+
 /* One pass over the text: are all bytes ASCII, and how many are '{'? */
 bool sft__json_survey(const char *text, size_t len, size_t *braces);
 bool sft__json_survey_portable(const char *text, size_t len, size_t *braces);

@@ -381,6 +381,7 @@ static bool put_together(cli_batch *b, const sft_metadata_entry *like) {
 void cli_batch_metadata(cli_batch *b) {
     const sft_catalog *catalog = b->named;
 
+    cli_lost_retyped(b->c, b->source, catalog);
     for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
             sft_metadata_entry e;

@@ -148,6 +148,9 @@ bool cli_copy_metadata(cli_copy *copy) {
         add_file(copy, f, sorted);
     }
     free(sorted);
+    if (keep) {
+        cli_lost_retyped(copy->c, copy->source, copy->catalog);
+    }
     if (!keep && copy->other_count != 0) {
         char name[128];
         (void)sft_escape(name, sizeof name, copy->others[0].name, copy->others[0].name_len);

@@ -109,6 +109,32 @@ size_t cli_lost_agree(const sft_catalog *catalog, const sft_metadata_entry *e, b
     return have;
 }
 
+typedef struct retyping {
+    cli *c;
+    const char *operand;
+} retyping;
+
+static void tell_retyped(void *ctx, const sft_catalog *catalog, size_t file, const sft_metadata_entry *e) {
+    const retyping *k = ctx;
+
+    (void)catalog;
+    (void)file;
+    cli_lost_metadata(k->c, k->operand, e->key, e->key_len,
+                      "the same text as in an earlier file, but a value of another type");
+}
+
+void cli_lost_retyped(cli *c, const char *operand, const sft_catalog *catalog) {
+    const bool several = sft_catalog_file_count(catalog) > 1;
+    const sft_import_api *api = several ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
+    const sft_import_collection from = {&catalog, 1, NULL, NULL, cli_allocator()};
+    retyping k = {c, operand};
+    sft_error err;
+
+    if (api != NULL && api->retyped(&from, tell_retyped, &k, &err) != SFT_OK) {
+        cli_fail(c, operand, &err);
+    }
+}
+
 void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *what,
                       const char *option) {
     static const char why[] = "digests are recorded of other bytes than those of the output";

@@ -27,6 +27,8 @@ void cli_lost_metadata(cli *c, const char *operand, const char *key, size_t len,
 /* Of a model's files: is it the first that has the key? How many have it, and do these say the same? */
 bool cli_lost_is_first(const sft_catalog *catalog, size_t file, const sft_metadata_entry *e);
 size_t cli_lost_agree(const sft_catalog *catalog, const sft_metadata_entry *e, bool *same);
+/* Warns of metadata that have one text in several files, and are of several types there. */
+void cli_lost_retyped(cli *c, const char *operand, const sft_catalog *catalog);
 /* The same of recorded digests (SFT_DIGEST_*; 0: of parts of tensors), which do not fit `what`; option:
  * what records new ones. */
 void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *what,

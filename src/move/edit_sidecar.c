@@ -19,40 +19,16 @@ typedef struct places {
     size_t size_end;
 } places;
 
-/* Called for each member of an object: the position behind its value, or NULL. */
-typedef const char *on_member(places *w, const sft__json_str *key, const char *value);
-
-static const char *each_member(places *w, const char *p, on_member *visit) {
-    if (*p != '{') {
-        return NULL;
-    }
-    p = sft__json_blank(p + 1);
-    while (*p == '"') {
-        sft__json_str key;
-        p = sft__json_read(&w->json, p, &key);
-        p = p == NULL ? NULL : sft__json_blank(p);
-        if (p == NULL || *p != ':') {
-            return NULL;
-        }
-        p = visit(w, &key, sft__json_blank(p + 1));
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__json_blank(p);
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
-    }
-    return *p == '}' ? p + 1 : NULL;
-}
-
-static const char *on_digest(places *w, const sft__json_str *key, const char *value) {
+static const char *on_digest(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+    places *w = ctx;
     const bool crc = sft__json_is(key, "crc32c", 6);
     sft__json_str hex;
     const char *end;
 
     if (*value != '"' || (!crc && !sft__json_is(key, "sha256", 6))) {
-        return sft__json_value(&w->json, value, 3);
+        return sft__json_value(j, value, 3);
     }
-    end = sft__json_read(&w->json, value, &hex);
+    end = sft__json_read(j, value, &hex);
     if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
         sft__hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
                  hex.len / 2);
@@ -60,18 +36,22 @@ static const char *on_digest(places *w, const sft__json_str *key, const char *va
     return end;
 }
 
-static const char *on_tensor(places *w, const sft__json_str *key, const char *value) {
+static const char *on_tensor(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+    const places *w = ctx;
+
     if (*value == '{' && sft__json_is(key, w->digests->name, w->digests->name_len)) {
-        return each_member(w, value, on_digest);
+        return sft__json_members(j, value, on_digest, ctx);
     }
-    return sft__json_value(&w->json, value, 2);
+    return sft__json_value(j, value, 2);
 }
 
-static const char *on_top(places *w, const sft__json_str *key, const char *value) {
+static const char *on_top(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+    places *w = ctx;
+
     if (*value == '{' && w->digests->name != NULL && sft__json_is(key, "tensors", 7)) {
-        return each_member(w, value, on_tensor);
+        return sft__json_members(j, value, on_tensor, ctx);
     }
-    const char *end = sft__json_value(&w->json, value, 1);
+    const char *end = sft__json_value(j, value, 1);
     if (end != NULL && sft__json_is(key, "size", 4)) {
         w->size_begin = (size_t)(value - w->text);
         w->size_end = (size_t)(end - w->text);
@@ -142,7 +122,8 @@ sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
     if (st == SFT_OK) {
         w.json.end = w.text + size;
         s->wanted = sft__utf8_valid(w.text, size) == size &&
-                    each_member(&w, sft__json_blank(w.text), on_top) != NULL && w.size_end != 0;
+                    sft__json_members(&w.json, sft__json_blank(w.text), on_top, &w) != NULL &&
+                    w.size_end != 0;
     }
     if (st == SFT_OK && s->wanted) {
         sft__buf_add(&s->text, w.text, w.size_begin);

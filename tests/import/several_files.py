@@ -372,6 +372,36 @@ def blocks(tmp):
         assert [p["subject"] for p in json.loads(r.stdout)["left_out_parts"]] == ["gguf.tensors"], r.stdout
 
 
+def retyped(tmp):
+    """One text of two types, or of two strings that UTF-8 shows alike: named by every command that puts the files together."""
+    folder, one, back = (os.path.join(tmp, n) for n in ("typed", "typed.st", "typed.gguf"))
+    files = [f"model-0000{i + 1}-of-00002.safetensors" for i in range(2)]
+    os.makedirs(folder)
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": {"a": files[0], "b": files[1]}}, f)
+    paths = [os.path.join(folder, f) for f in files]
+    byte = [{"type": "string", "bytes": {"0": c}} for c in "\u00e4\u00e5"]
+    cases = (("7", "u32", "u32", []), ("7", "u32", "i64", ["n"]), ("7", "u32", None, ["n"]), ("7", None, "u32", ["n"]), ("7", None, None, []),
+             ("\ufffd", byte[0], byte[0], []), ("\ufffd", byte[0], byte[1], ["n"]), ("\ufffd", byte[0], None, ["n"]), ("[1]", "[u8]", "[i8]", ["n"]))
+    for text, first, second, told in cases:
+        for both in True, False:  # other keys have types, too, or none has
+            for i, said in enumerate((first, second)):
+                entries = {**({"n": said} if said is not None else {}), **({f"k{i}": "u8"} if both else {})}
+                save_file({"ab"[i]: X}, paths[i], {"general.architecture": "llama", "n": text, f"k{i}": "1", **({"gguf.types": json.dumps(entries)} if entries else {})})
+            for command in ["join", folder, "-o", one], ["cp", folder, one], ["convert", folder, "-o", folder + ".d"], ["split", folder, "-o", folder + ".d"], [
+                    "convert", *paths, "-o", one], ["convert", folder, "-o", back]:
+                r = run(*command, "-f", "--json")
+                parts = [p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"] != "k1"]  # a later file's own, which GGUF does not get
+                assert parts == told and ("of another type" in r.stderr) == bool(told), (text, first, second, command, parts, r.stderr)
+                CHECKS["types"] += 1
+    # Once, however many files have it
+    four = [os.path.join(tmp, f"{c}.safetensors") for c in "abcd"]
+    for i, path in enumerate(four):
+        save_file({"abcd"[i]: X}, path, {"n": "7", "gguf.types": json.dumps({"n": "i64" if i else "u32"})})
+    r = run("convert", *four, "-o", one, "-f", "--json")
+    assert [p["subject"] for p in json.loads(r.stdout)["left_out_parts"]] == ["n"], r.stdout
+
+
 def long_names(tmp):
     """MindSpore 2.10 loads names of 1,024 characters (of any number of bytes), and refuses a file with a longer one."""
     for name, good in ("x" * 1024, True), ("x" * 1025, False), ("\u00e9" * 1024, True), ("\u00e9" * 1025, False):
@@ -392,4 +422,4 @@ def long_names(tmp):
 
 if __name__ == "__main__":
     program(one_file, twice, jobs, storages, parts_in_shards, ranks, other_formats, gguf_strings, blocks,
-            long_names)
+            retyped, long_names)

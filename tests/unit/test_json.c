@@ -254,12 +254,50 @@ static void values_are_skipped_whole(void **state) {
     assert_null(sft__json_value(&json, p, SFT__JSON_DEPTH));
 }
 
+static const char *note_member(void *ctx, sft__json *j, const sft__json_str *name, const char *value) {
+    char *seen = ctx;
+
+    strncat(seen, name->raw, name->len);
+    strcat(seen, ";");
+    return *value == '!' ? NULL : sft__json_value(j, value, 1);
+}
+
+static void members_are_visited(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *seen;
+        bool good;
+    } rows[] = {
+        {"{}", "", true},
+        {"{ }", "", true},
+        {"{\"a\":1}", "a;", true},
+        {"{ \"a\" : {\"x\":1} , \"b\":[2] }", "a;b;", true},
+        {"", "", false},
+        {"[]", "", false},
+        {"{", "", false},
+        {"{,}", "", false},
+        {"{\"a\"}", "", false},
+        {"{\"a\":1", "a;", false},
+        {"{\"a\":1,}", "a;", false},
+        {"{\"a\":1 \"b\":2}", "a;", false},
+        {"{\"a\":!,\"b\":2}", "a;", false},
+        {"{\"a\":1]", "a;", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char seen[16] = "";
+        const char *p = load(rows[i].text, strlen(rows[i].text));
+        assert_true((sft__json_members(&json, p, note_member, seen) == json.end) == rows[i].good);
+        assert_string_equal(seen, rows[i].seen);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_plain_text_is_found), cmocka_unit_test(the_survey_counts),
         cmocka_unit_test(short_integers_are_read),        cmocka_unit_test(numbers_are_told_apart),
         cmocka_unit_test(the_range_is_a_doubles),         cmocka_unit_test(strings_are_decoded),
-        cmocka_unit_test(values_are_skipped_whole),
+        cmocka_unit_test(values_are_skipped_whole),       cmocka_unit_test(members_are_visited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -445,6 +445,7 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
         return SFT_OK;
     }
     SFT_TRY(check_places(c, inputs, count, output, files, err));
+    SFT_TRY(sft__convert_retyped(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
     SFT_TRY(write_files(c, output, files, err));
     return verify_files(c, output, files, err);
 }

@@ -135,6 +135,9 @@ bool sft__convert_is_record(const sft_catalog *catalog, const sft_metadata_entry
 /* Names something that the output does not hold: `tensors` of them, 0 for metadata. */
 void sft__convert_lost(sft__conversion *c, const char *subject, uint64_t tensors,
                        const char *message);
+/* Tells which metadata of the catalogs' files have one text and are of several types. */
+sft_status sft__convert_retyped(sft__conversion *c, const sft_catalog *const *catalogs, size_t count,
+                                sft_error *err);
 /* SFT_E_UNSUPPORTED if there is nothing to write; SFT_E_INTERNAL if a tensor of the catalogs is neither an
  * item nor left out. */
 sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,

@@ -562,6 +562,7 @@ const sft_import_api *sft_import_api_get(void) {
         .describe = sft_import_describe,
         .collects = sft_import_collects,
         .collect = sft_import_collect,
+        .retyped = sft_import_retyped,
     };
     return &api;
 }

@@ -59,80 +59,63 @@ static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_
 
 /* ---------------------------------------------------------------- {NAME: ...} */
 
-/* A member, p at its name: what of it goes into b. NULL: no JSON of this form. */
-static const char *rename_member(const naming *k, sft__json *j, const char *p, sft__buf *name,
-                                 sft__buf *b) {
+typedef struct renaming {
+    const naming *k;
+    sft__buf name; /* of the member, decoded */
+    sft__buf *out;
+} renaming;
+
+/* What of a member goes into out. */
+static const char *rename_member(void *ctx, sft__json *j, const sft__json_str *s, const char *value) {
+    renaming *r = ctx;
     const char *now = NULL;
     size_t len = 0;
-    sft__json_str s;
 
-    p = *p == '"' ? sft__json_read(j, p, &s) : NULL;
-    if (p == NULL) {
+    r->name.len = 0;
+    sft__buf_add(&r->name, s->raw, s->len); /* room for what it is decoded to */
+    if (r->name.failed) {
         return NULL;
     }
-    name->len = 0;
-    sft__buf_add(name, s.raw, s.len); /* room for what it is decoded to */
-    if (name->failed) {
-        return NULL;
-    }
-    const size_t n = s.len != 0 ? sft__json_decode(name->data, &s) : 0;
-    const sft_import_named named = k->namer(k->ctx, n != 0 ? name->data : "", n, &now, &len);
-    p = sft__json_blank(p);
-    const char *value = *p == ':' ? sft__json_blank(p + 1) : NULL;
-    p = value != NULL ? sft__json_value(j, value, 1) : NULL;
+    const size_t n = s->len != 0 ? sft__json_decode(r->name.data, s) : 0;
+    const char *const name = n != 0 ? r->name.data : "";
+    const sft_import_named named = r->k->namer(r->k->ctx, name, n, &now, &len);
+    const char *p = sft__json_value(j, value, 1);
     if (p != NULL && named != SFT_IMPORT_NAME_GONE) {
-        sft__buf_text(b, b->len > 1 ? "," : "");
-        sft__json_string(b, named == SFT_IMPORT_NAME_HERE ? now : name->data,
+        sft__buf_text(r->out, r->out->len > 1 ? "," : "");
+        sft__json_string(r->out, named == SFT_IMPORT_NAME_HERE ? now : name,
                          named == SFT_IMPORT_NAME_HERE ? len : n);
-        sft__buf_text(b, ":");
-        sft__buf_add(b, value, (size_t)(p - value));
+        sft__buf_text(r->out, ":");
+        sft__buf_add(r->out, value, (size_t)(p - value));
     }
     return p;
 }
 
-/* What becomes of the members, behind what b has, which begins with a brace. text: with zeros behind it.
- * False: it is no object. */
-static bool rename_members(const naming *k, const char *text, size_t len, sft__buf *name,
-                           sft__buf *b) {
-    sft__json j = {.end = text + len};
-    const char *p = sft__json_blank(text);
-
-    if (*p != '{') {
-        return false;
-    }
-    p = sft__json_blank(p + 1);
-    while (p != NULL && *p != '}') {
-        p = rename_member(k, &j, p, name, b);
-        p = p != NULL ? sft__json_blank(p) : NULL;
-        if (p != NULL && *p == ',') {
-            p = sft__json_blank(p + 1);
-        } else if (p != NULL && *p != '}') {
-            p = NULL;
-        }
-    }
-    return p != NULL && sft__json_blank(p + 1) == j.end;
-}
-
-/* *is_object: it was one; else b is what it was. */
+/* What becomes of the members of an object, behind what b has, which begins with a brace. *is_object: it is
+ * one; else b is what it was. */
 static sft_status add_members(const naming *k, const sft_metadata_entry *e,
                               const sft_allocator *allocator, sft__buf *b, bool *is_object,
                               sft_error *err) {
     static const char zeros[SFT__JSON_SLACK];
     const size_t before = b->len;
     sft_status status = SFT_OK;
+    renaming r = {.k = k, .out = b};
     sft__buf text;
-    sft__buf name;
 
     sft__buf_init(&text, allocator);
-    sft__buf_init(&name, allocator);
+    sft__buf_init(&r.name, allocator);
     sft__buf_add(&text, e->value, e->value_len);
     sft__buf_add(&text, zeros, sizeof zeros);
-    *is_object = !text.failed && rename_members(k, text.data, e->value_len, &name, b);
+    *is_object = false;
+    if (!text.failed) {
+        sft__json j = {.end = text.data + e->value_len};
+        const char *p = sft__json_members(&j, sft__json_blank(text.data), rename_member, &r);
+        *is_object = p != NULL && sft__json_blank(p) == j.end;
+    }
     b->len = *is_object || b->failed ? b->len : before;
-    if (text.failed || name.failed || b->failed) {
+    if (text.failed || r.name.failed || b->failed) {
         status = sft__fail_nomem(err, e->value_len);
     }
-    sft__buf_reset(&name);
+    sft__buf_reset(&r.name);
     sft__buf_reset(&text);
     return status;
 }

@@ -289,7 +289,7 @@ static void tell_entry(sft__export *job, const sft__writer_row *row, size_t file
 }
 
 /* Metadata without room, or of later files, and recorded digests, which are of the input's file. */
-static void tell_metadata(sft__export *job, const sft__writer_row *row) {
+static sft_status tell_metadata(sft__export *job, const sft__writer_row *row, sft_error *err) {
     keys k = {"no room for it in this format: ", 0, 0};
 
     k.len = strlen(k.text);
@@ -304,6 +304,7 @@ static void tell_metadata(sft__export *job, const sft__writer_row *row) {
     if (k.told != 0) {
         sft__convert_lost(&job->c, "metadata", 0, k.text);
     }
+    return row->metadata ? sft__convert_retyped(&job->c, &job->catalog, 1, err) : SFT_OK;
 }
 
 /* Other names of tensors that go on. */
@@ -322,10 +323,11 @@ static void tell_aliases(sft__export *job, const sft__writer_row *row) {
     }
 }
 
-static void tell(sft__export *job, const sft__writer_row *row) {
-    tell_metadata(job, row);
+static sft_status tell(sft__export *job, const sft__writer_row *row, sft_error *err) {
+    SFT_TRY(tell_metadata(job, row, err));
     tell_aliases(job, row);
     job->c.result.left_out += sft__report_left_out(job->c.report);
+    return SFT_OK;
 }
 
 static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error *err) {
@@ -350,7 +352,7 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
     sft__report_format(job->c.report, row->format);
     SFT_TRY(take_items(job, row, err));
     (void)sft__convert_problems(&job->c, job->catalog); /* counted by tell */
-    tell(job, row);
+    SFT_TRY(tell(job, row, err));
     if ((job->options.flags & SFT_CONVERT_PLAN) != 0) {
         return SFT_OK;
     }
