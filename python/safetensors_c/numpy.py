@@ -72,17 +72,31 @@ def _is_little_endian(tensor: np.ndarray) -> bool:
     raise ValueError(f"Unexpected byte order {order}")
 
 
+_NAMES: dict[Any, str] = {}  # little-endian types by dtype: dtype.name, in Python, takes longer than all the rest
+
+
+def _name_of(dtype: Any) -> str:
+    name = dtype.name
+    if len(_NAMES) < 64:
+        _NAMES[dtype] = name
+    return name
+
+
 def _spec(tensor: Any, keep: list) -> Any:
     if not tensor.flags.c_contiguous:
         tensor = tensor.copy(order="C")
-    if not _is_little_endian(tensor):
-        tensor = tensor.byteswap(inplace=False)
-    name = tensor.dtype.name
+    name = _NAMES.get(tensor.dtype)
+    if name is None:
+        if _is_little_endian(tensor):
+            name = _name_of(tensor.dtype)
+        else:
+            tensor = tensor.byteswap(inplace=False)
+            name = tensor.dtype.name
     shape = tensor.shape
     if name == "float4_e2m1fn":
         tensor, shape, name = _packed_f4(tensor)
     keep.append(tensor)
-    return TensorSpec(dtype=name, shape=shape, data_ptr=tensor.ctypes.data, data_len=tensor.nbytes)
+    return TensorSpec(dtype=name, shape=shape, data_ptr=_core._array_address(tensor), data_len=tensor.nbytes)
 
 
 def _packed_f4(tensor: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], str]:

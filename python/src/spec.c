@@ -340,6 +340,34 @@ bool core_digests(PyObject *value, uint32_t *out)
     return list != NULL;
 }
 
+/* The head of what numpy's __array_struct__ points to (the array interface protocol, version 3). */
+typedef struct array_interface {
+    int two; /* always */
+    int nd;
+    char typekind;
+    int itemsize;
+    int flags;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    void *data;
+} array_interface;
+
+PyObject *core_array_address(PyObject *module, PyObject *array)
+{
+    PyObject *capsule = PyObject_GetAttrString(array, "__array_struct__");
+    const array_interface *a = capsule != NULL ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    PyObject *address = NULL;
+
+    (void)module;
+    if (a != NULL && a->two != 2) {
+        PyErr_SetString(PyExc_ValueError, "__array_struct__ is not of version 3 of the array interface");
+    } else if (a != NULL) {
+        address = PyLong_FromVoidPtr(a->data);
+    }
+    Py_XDECREF(capsule);
+    return address;
+}
+
 bool core_metadata_read(PyObject *metadata, core_metadata *out)
 {
     PyObject *key, *value;

@@ -44,6 +44,29 @@ def test_every_dtype_comes_back(tmp_path, dtype):
     assert loaded["a"].dtype == dtype and loaded["a"].tobytes() == array.tobytes()
 
 
+def test_the_address_of_an_array_is_the_one_that_numpy_tells():
+    class Mine(np.ndarray):
+        pass
+
+    arrays = [sample(t) for t in ALL] + [np.zeros(()), np.zeros((0, 3)), np.ones(8)[2:], np.ones((4, 4)).T, np.ones(3).view(Mine)]
+    arrays.append(np.broadcast_to(np.float32(1), (2, 3)))
+    assert [sn._core._array_address(a) for a in arrays] == [a.ctypes.data for a in arrays]
+    with pytest.raises(AttributeError):
+        sn._core._array_address([1])
+
+
+def test_a_type_is_told_apart_whatever_came_before():
+    for _ in range(2):  # the second time it is known
+        for code in "<f4", ">f4", "<i8", ">i8":
+            array = np.arange(3).astype(code)
+            loaded = sn.load(sn.save({"a": array}))["a"]
+            assert loaded.dtype == np.dtype(code).newbyteorder("<") and loaded.tolist() == [0, 1, 2]
+    for i in range(100):  # types that no file has are not kept for ever
+        with pytest.raises(SafetensorError):
+            sn.save({"a": np.zeros(1, dtype=[(f"f{i}", "u1")])})
+    assert len(sn._NAMES) <= 64
+
+
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", ">i8", "<c8", ">c8", ">u2"])
 @pytest.mark.parametrize(
     "layout",

@@ -322,11 +322,20 @@ const char *sft__publish_name(const sft__publish *publish) {
 
 /* ---------------------------------------------------------------- writing */
 
-/* Blocks for the whole file in one go. 0, or -1 with errno; where the system cannot, a mere size.
- */
+enum { WRITE_PIECE = 512 << 10 };
+
 static int give_size(int fd, off_t size) {
     int rc;
+    do {
+        rc = ftruncate(fd, size);
+    } while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+/* Blocks for the whole file in one go. 0, or -1 with errno; where the system cannot, a mere size. */
+static int give_blocks(int fd, off_t size) {
 #if defined(__linux__)
+    int rc;
     do {
         rc = fallocate(fd, 0, 0, size);
     } while (rc != 0 && errno == EINTR);
@@ -339,10 +348,13 @@ static int give_size(int fd, off_t size) {
         return -1;
     }
 #endif
-    do {
-        rc = ftruncate(fd, size);
-    } while (rc != 0 && errno == EINTR);
-    return rc;
+    return give_size(fd, size);
+}
+
+/* So little that writing it says at once if there is no room: blocks may come when the system writes it to
+ * the disk. A rename over another file would make it do so, and wait. */
+static bool is_small(const sft__publish *publish, uint64_t size) {
+    return !publish->exists && size <= WRITE_PIECE;
 }
 
 sft_status sft__publish_may_grow(const sft__publish *publish, uint64_t size, sft_error *err) {
@@ -363,7 +375,9 @@ sft_status sft__publish_may_grow(const sft__publish *publish, uint64_t size, sft
 
 sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error *err) {
     SFT_TRY(sft__publish_may_grow(publish, size, err));
-    if (size > 0 && give_size(publish->file, (off_t)size) != 0) {
+    const off_t bytes = (off_t)size;
+    if (size > 0 && (is_small(publish, size) ? give_size(publish->file, bytes)
+                                             : give_blocks(publish->file, bytes)) != 0) {
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
                              (unsigned long long)size, publish->path);
     }
@@ -372,8 +386,6 @@ sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error 
     }
     return SFT_OK;
 }
-
-enum { WRITE_PIECE = 512 << 10 };
 
 /* One call, of at most WRITE_PIECE bytes and no further than the next multiple of it in the file:
  * the system makes the pages of a larger call in runs as long as the call, and looks for such runs
