@@ -35,8 +35,10 @@ fi
 if scripts/venv.sh tests/import/requirements-mindspore.txt build/venv-import-mindspore; then
     python=$PWD/build/venv-import-mindspore/bin/python
     run "$python" tests/checkpoint/mindspore_peer.py --library "$library" --tool "$tool" --count "$count" --jobs 60
+    run "$python" tests/checkpoint/coverage_table.py --tool "$tool" --mindspore --out "$build/coverage-table.md"
+    run "$python" tests/checkpoint/rank_files.py --tool "$tool" --mindspore
 else
-    failed=$((failed + 1))
+    failed=$((failed + 3))
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
