@@ -215,6 +215,10 @@ def containers():
         case(what, magic + bytes(100), U, "compressed")
     for method, what in ((zipfile.ZIP_STORED, "stored"), (zipfile.ZIP_DEFLATED, "deflated"), (zipfile.ZIP_BZIP2, "bzip2")):
         case("zip, " + what, zipped([("readme.txt", EVIL)], method), D, "os.system")
+        case("zip, INST of words, " + what, zipped([("readme.txt", b"S''\n(ios \nx y\no0")], method), U, "os .x y")
+        case("zip, INST of words in a storage, " + what, zipped([("m/data.pkl", b"}."), ("m/data/0", b"(ios \nx y\no0")], method), U, "os .x y")
+    case("INST of words first of all", b"(ios \nx y\n", U, "os .x y")
+    case("a text in brackets", zipped([("readme.txt", b"Words (if any\nare here),\n(in short)\nare words\n")]), H)
     case("zip, lzma", zipped([("a", EVIL)], zipfile.ZIP_LZMA), U, "zip-method")
     case("zip in a zip in a gzip in a tar", tarred([("x", gzip.compress(zipped([("y", zipped([("z", EVIL)]))])))]), D, "os.system")
     case("zip behind a pickle", SAFE + zipped([("a", EVIL)]), D, "os.system")

@@ -446,6 +446,11 @@ def mixed(name):
     return {shown(m, n) for m in (name[0], module) for n in (name[1], text)}
 
 
+def worded(name):
+    """Words of a sentence, as no file or attribute is called: behind lines of a text these are prose."""
+    return any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
+
+
 def batch(tool, seed, count, recorders, keep):
     rng = random.Random(seed)
     maker = Maker(rng)
@@ -456,8 +461,8 @@ def batch(tool, seed, count, recorders, keep):
         for i, (looked_up, acts) in enumerate(recorder.names(streams)):
             names[i] |= looked_up
             called[i] |= acts
-    for i, (way, _) in enumerate(wrapped):  # of words only what is called counts
-        names[i] = called[i] if way == LINES else names[i]
+    for i, (way, _) in enumerate(wrapped):  # of words only what is called counts, and could be a name
+        names[i] = {n for n in called[i] if not worded(n)} if way == LINES else names[i]
     faults, looked, reached = [], 0, 0
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         answers = scan(tool, pathlib.Path(folder), [data for _, data in wrapped], [".txt" if way == LINES else "" for way, _ in wrapped])

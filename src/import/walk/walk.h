@@ -291,6 +291,7 @@ typedef struct walk {
     uint32_t wanted; /* ways that would lead elsewhere */
     uint8_t opcode;  /* the one at hand */
     bool loose;      /* the last name is words rather than one */
+    bool printed;    /* and has nothing but printable ASCII */
     bool marked;     /* this pickle began with PROTO 2 or more */
     bool reread;     /* the memo was read or MEMOIZE used in this pickle */
     bool limited;    /* something was too large to be followed */

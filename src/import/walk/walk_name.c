@@ -178,6 +178,15 @@ static bool is_loose(walk_words s) {
     return !is_possible(s);
 }
 
+static bool is_printed(walk_words s) {
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.at[i] < ' ' || s.at[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Modules that act when they are imported, which the look-up of any name in them does: no words. */
 static bool is_acting(walk_words module) {
     static const char *const names[] = {"antigravity", "idlelib.idle", "idlelib.idle_test.htest"};
@@ -262,6 +271,7 @@ walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
     walk_pay(w, NAME_COST + (module.len + name.len) / 2);
     if ((w->part->flags & DOUBTED) != 0) {
         w->loose = is_loose(module) || is_loose(name);
+        w->printed = is_printed(module) && is_printed(name);
         f.possible = is_possible(module) && is_possible(name);
         f.module_plausible = is_plausible(module);
         f.plausible = f.module_plausible && is_plausible(name);

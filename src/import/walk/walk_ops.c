@@ -321,7 +321,9 @@ static walk_step op_inst(walk *w) {
         return WALK_FAIL;
     }
     w->stack.count = first;
-    if (!w->loose) { /* "(including" is a mark and an INST */
+    /* "(including" is a mark and an INST: but where an unpickler begins by itself, few texts do */
+    const bool first_of_all = (w->part->flags & (SFT__SCAN_LINE | SFT__SCAN_NESTED)) == 0;
+    if (!w->loose || (w->printed && first_of_all)) {
         sft__walk_called(w, true);
     }
     return more ? made(w, found) : WALK_FAIL;
