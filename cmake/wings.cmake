@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Wings: libraries of their own on the public interfaces, each with its own dependencies. They compile
-# against src/base too: the static wing takes it from the static core; the shared wing has a private copy (its
-# symbols are local), so that the shared core exports nothing for it.
+# Extension libraries, each with its own dependencies. They use src/base too: the static library takes it from the
+# static core; the shared one has its objects again (with local symbols), so that the shared core exports nothing
+# for it.
 #
 # sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
-# safetensors::NAME) of src/NAME and its sub-rooms, and sft_NAME_objects for the tool and the tests. Exported: what
-# src/libsafetensors-NAME.map lists. A wing of more rooms or headers than src/NAME and sft/NAME.h sets
+# safetensors::NAME) of src/NAME and its sub-rooms, compiled once as sft_NAME_objects. Exported: what
+# src/libsafetensors-NAME.map lists. A library of more rooms or headers than src/NAME and sft/NAME.h sets
 # SFT_WING_NAME_ROOMS and SFT_WING_NAME_HEADERS before.
-function(sft_wing_sources name out)
+function(sft_wing name)
   set(rooms ${SFT_WING_${name}_ROOMS})
   if(NOT rooms)
     set(rooms ${name})
@@ -18,31 +18,19 @@ function(sft_wing_sources name out)
       ${PROJECT_SOURCE_DIR}/src/${room}/*/*.c)
     list(APPEND sources ${room_sources})
   endforeach()
-  set(${out} ${sources} PARENT_SCOPE)
-endfunction()
-
-function(sft_wing name)
-  sft_wing_sources(${name} sources)
-  file(GLOB base CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
-  # The core's own objects answer for these: a pool of the caller's is run by the core that made it.
-  list(FILTER base EXCLUDE REGEX "/(pool|version)\\.c$")
-  add_library(sft_${name}_objects OBJECT ${sources})
-  target_link_libraries(sft_${name}_objects PRIVATE sft_flags ${ARGN} Threads::Threads)
-  target_include_directories(sft_${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(sft_${name}_objects PRIVATE SFT_BUILDING SFT_STATIC)
-  set_target_properties(sft_${name}_objects PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+  sft_objects(sft_${name}_objects ${sources})
+  target_link_libraries(sft_${name}_objects PRIVATE ${ARGN})
 
   add_library(sft_${name}_static STATIC $<TARGET_OBJECTS:sft_${name}_objects>)
   target_link_libraries(sft_${name}_static PUBLIC sft_static ${ARGN})
-  set_target_properties(sft_${name}_static PROPERTIES EXPORT_NAME ${name}-static OUTPUT_NAME safetensors-${name})
+  set_target_properties(sft_${name}_static PROPERTIES LINKER_LANGUAGE C EXPORT_NAME ${name}-static
+    OUTPUT_NAME safetensors-${name})
 
-  add_library(sft_${name}_shared SHARED ${sources} ${base})
+  add_library(sft_${name}_shared SHARED $<TARGET_OBJECTS:sft_${name}_objects> $<TARGET_OBJECTS:sft_room_base>)
   target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> ${ARGN} Threads::Threads
     PUBLIC sft_shared)
-  target_include_directories(sft_${name}_shared PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(sft_${name}_shared PRIVATE SFT_BUILDING)
-  set_target_properties(sft_${name}_shared PROPERTIES EXPORT_NAME ${name}-shared OUTPUT_NAME safetensors-${name}
-    C_VISIBILITY_PRESET hidden VERSION ${PROJECT_VERSION} SOVERSION ${SFT_SOVERSION})
+  set_target_properties(sft_${name}_shared PROPERTIES LINKER_LANGUAGE C EXPORT_NAME ${name}-shared
+    OUTPUT_NAME safetensors-${name} VERSION ${PROJECT_VERSION} SOVERSION ${SFT_SOVERSION})
   if(NOT WIN32 AND NOT APPLE)
     set(map ${PROJECT_SOURCE_DIR}/src/libsafetensors-${name}.map)
     target_link_options(sft_${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined
@@ -108,7 +96,6 @@ if(SFT_BUILD_IMPORT)
     list(TRANSFORM SFT_CONFIG_IMPORT_MORE REPLACE "::.*" "")
     sft_wing(import ${SFT_IMPORT_NEEDS})
     target_compile_definitions(sft_import_objects PRIVATE ${SFT_IMPORT_HAVE})
-    target_compile_definitions(sft_import_shared PRIVATE ${SFT_IMPORT_HAVE})
     list(APPEND SFT_WINGS import)
   elseif(CMAKE_CROSSCOMPILING)
     message(STATUS "import wing: not built, there is no zlib for this target")
@@ -155,16 +142,16 @@ function(sft_tool_wings tool)
       add_dependencies(${tool} sft_import_shared)
       set(opened TRUE)
     else()
-      target_sources(${tool} PRIVATE $<TARGET_OBJECTS:sft_import_objects>)
+      target_sources(${tool} INTERFACE $<TARGET_OBJECTS:sft_import_objects>)
       target_compile_definitions(${tool} PRIVATE SFT_WING_IMPORT_LINKED)
       # The static libraries where they are there: loading shared ones would cost every start of the tool.
       foreach(archive needed IN ZIP_LISTS SFT_IMPORT_ARCHIVES SFT_IMPORT_NEEDS)
         find_library(SFT_${archive}_ARCHIVE NAMES lib${archive}.a)
         mark_as_advanced(SFT_${archive}_ARCHIVE)
         if(SFT_${archive}_ARCHIVE)
-          target_link_libraries(${tool} PRIVATE ${SFT_${archive}_ARCHIVE})
+          target_link_libraries(${tool} PUBLIC ${SFT_${archive}_ARCHIVE})
         else()
-          target_link_libraries(${tool} PRIVATE ${needed})
+          target_link_libraries(${tool} PUBLIC ${needed})
         endif()
       endforeach()
     endif()
@@ -174,7 +161,7 @@ function(sft_tool_wings tool)
     add_dependencies(${tool} sft_checkpoint_shared)
     set(opened TRUE)
   else()
-    target_sources(${tool} PRIVATE $<TARGET_OBJECTS:sft_checkpoint_objects>)
+    target_sources(${tool} INTERFACE $<TARGET_OBJECTS:sft_checkpoint_objects>)
     target_compile_definitions(${tool} PRIVATE SFT_WING_CHECKPOINT_LINKED)
   endif()
   if("remote" IN_LIST SFT_WINGS) # libcurl brings some thirty libraries: never linked in
@@ -185,24 +172,6 @@ function(sft_tool_wings tool)
   if(opened)
     file(RELATIVE_PATH back /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
     target_compile_definitions(${tool} PRIVATE SFT_WING_FOLDER="$ORIGIN/${back}")
-    target_link_libraries(${tool} PRIVATE ${CMAKE_DL_LIBS})
-  endif()
-endfunction()
-
-# The wings' sources once more for the unit tests and fuzz targets: sft_unit_NAME over sft_unit.
-function(sft_wing_unit)
-  sft_wing_sources(checkpoint sources)
-  add_library(sft_unit_checkpoint STATIC EXCLUDE_FROM_ALL ${sources})
-  target_link_libraries(sft_unit_checkpoint PUBLIC sft_unit)
-  if("import" IN_LIST SFT_WINGS)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/import/*/*.c)
-    add_library(sft_unit_import STATIC EXCLUDE_FROM_ALL ${sources})
-    target_link_libraries(sft_unit_import PUBLIC sft_unit ${SFT_IMPORT_NEEDS})
-    target_compile_definitions(sft_unit_import PRIVATE ${SFT_IMPORT_HAVE})
-  endif()
-  if("remote" IN_LIST SFT_WINGS)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/remote/*.c)
-    add_library(sft_unit_remote STATIC EXCLUDE_FROM_ALL ${sources})
-    target_link_libraries(sft_unit_remote PUBLIC sft_unit CURL::libcurl)
+    target_link_libraries(${tool} PUBLIC ${CMAKE_DL_LIBS})
   endif()
 endfunction()

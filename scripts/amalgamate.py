@@ -32,7 +32,7 @@ CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)$")
 KEYWORDS = set("""auto break case char const continue default do double else enum extern float for goto if
 inline int long register restrict return short signed sizeof static struct switch typedef union unsigned
 void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Noreturn _Static_assert
-__attribute__ SFT_LOCAL SFT_COLD SFT_NOINLINE SFT_PRINTF""".split())
+__attribute__ SFT_COLD SFT_NOINLINE SFT_PRINTF""".split())
 
 HEAD_H = """\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -149,7 +149,7 @@ class Unit:
 
 
 def file_scope(text):
-    """Names that a source file defines at file scope: functions and objects (static or SFT_LOCAL),
+    """Names that a source file defines at file scope: functions and objects (static),
     types, tags and enumerators; and macros."""
     plain = strip_comments(text, literals=True)
     macros = [m.group(1) for m in map(DEFINE.match, join_lines(plain).split("\n")) if m]
@@ -240,7 +240,7 @@ def collect(statement, names, body):
                 if tail:
                     names.add(tail[-1])
         return
-    if "static" not in words and "SFT_LOCAL" not in words:
+    if "static" not in words:
         return
     if body and "}" in words:
         return

@@ -31,13 +31,6 @@
 #define SFT_PREFETCH(p) ((void)(p))
 #endif
 
-/* Functions that a unit test calls directly: static in the library, visible in the tests' build. */
-#ifdef SFT_UNIT
-#define SFT_LOCAL
-#else
-#define SFT_LOCAL static
-#endif
-
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define SFT_BIG_ENDIAN 1
 #else

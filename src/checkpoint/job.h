@@ -20,23 +20,10 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sizes.h"
 #include "checkpoint/disk.h"
 #include <sft/extend.h>
 #include <sft/job.h>
-
-#ifndef SFT_UNIT
-#define SFT__JOB_UNIT   ((uint64_t)16 << 20)  /* bytes of one share of work */
-#define SFT__JOB_BLOCK  ((uint64_t)512 << 10) /* bytes of a run copied at once: in a core's cache */
-#define SFT__JOB_BAND   ((uint64_t)2 << 20)   /* bytes of a band, sources and targets */
-#define SFT__JOB_LONG   ((uint64_t)256 << 10) /* runs of so many bytes are copied one by one */
-#define SFT__JOB_DIRECT ((uint64_t)1 << 20)   /* parts of runs that the kernel copies */
-#else                                         /* small models of the tests take all ways */
-#define SFT__JOB_UNIT   ((uint64_t)200 << 10)
-#define SFT__JOB_BLOCK  ((uint64_t)48 << 10)
-#define SFT__JOB_BAND   ((uint64_t)64 << 10)
-#define SFT__JOB_LONG   ((uint64_t)16 << 10)
-#define SFT__JOB_DIRECT ((uint64_t)100 << 10)
-#endif
 
 enum { SFT__JOB_RANK = 60 }; /* dimensions of a tensor in bands, at most */
 

@@ -331,12 +331,12 @@ static uint64_t most_per_row(const sft_job *job, const sft__job_cluster *k, uint
 static sft_status slice(sft_job *job, sft__job_cluster *k, sft_error *err) {
     const size_t count = 2 * k->node_count;
     event *const events = sft__alloc_array(job->allocator, count, sizeof *events);
-    uint64_t band = SFT__JOB_BAND;
+    uint64_t band = sft__size.job_band;
     uint64_t row = 0;
     if (events == NULL) {
         return sft__fail_nomem(err, count * sizeof *events);
     }
-    while (band < 8 * SFT__JOB_BAND && band < k->node_count * (uint64_t)65536) {
+    while (band < 8 * sft__size.job_band && band < k->node_count * (uint64_t)65536) {
         band *= 2;
     }
     for (k->level = 0; k->level < k->rank; k->level++) {

@@ -93,7 +93,7 @@ static sft_status copy_stretch(void *ctx, size_t i, uint64_t at, uint64_t size, 
 static uint64_t small_end(const copying *c, size_t i, size_t end, uint64_t at) {
     const sft__job_run *r = &c->job->runs[i];
     uint64_t stop = r->to + r->size;
-    while (++i < end && c->job->runs[i].size < SFT__JOB_DIRECT && stop - at < SFT__JOB_UNIT) {
+    while (++i < end && c->job->runs[i].size < sft__size.job_direct && stop - at < sft__size.job_unit) {
         r = &c->job->runs[i];
         stop = r->to + r->size;
     }
@@ -112,7 +112,7 @@ static sft_status copy_runs(copying *c, sft_error *err) {
         at = at > r->to ? at : r->to;
         const uint64_t stop = r->to + r->size < c->unit->end ? r->to + r->size : c->unit->end;
         uint64_t moved = 0;
-        if (c->sink->move != NULL && fd >= 0 && stop - at >= SFT__JOB_DIRECT) {
+        if (c->sink->move != NULL && fd >= 0 && stop - at >= sft__size.job_direct) {
             SFT_TRY(c->sink->move(c->sink->ctx, c->unit->which, at, fd, r->from + (at - r->to),
                                   stop - at, &moved, err));
             c->sink->read += moved;
@@ -121,7 +121,7 @@ static sft_status copy_runs(copying *c, sft_error *err) {
         if (at < stop) {
             const sft__job_unit part = {c->unit->kind, c->unit->which, at, small_end(c, i, end, at),
                                         0};
-            SFT_TRY(each_stretch(c->job, &part, SFT__JOB_BLOCK, copy_stretch, c, err));
+            SFT_TRY(each_stretch(c->job, &part, sft__size.job_block, copy_stretch, c, err));
             at = part.end;
         }
         while (i < end && c->job->runs[i].to + c->job->runs[i].size <= at) {
@@ -333,7 +333,7 @@ static sft_status copy_whole(const copying *c, sft_error *err) {
     const sft__job_whole *const w = &c->job->wholes[c->unit->which];
     for (uint64_t at = c->unit->first; at < c->unit->end;) {
         const uint64_t left = c->unit->end - at;
-        const size_t n = (size_t)(left < SFT__JOB_BLOCK ? left : SFT__JOB_BLOCK);
+        const size_t n = (size_t)(left < sft__size.job_block ? left : sft__size.job_block);
         SFT_TRY(sft_tensor_read_bytes(w->catalog, w->tensor, at, c->buffer, n, err));
         c->sink->read += n;
         SFT_TRY(c->sink->put(c->sink->ctx, w->file, w->to + at, c->buffer, n, err));
@@ -373,7 +373,7 @@ sft_status sft__job_ranges(const sft_job *job, const sft__job_unit *unit, sft__j
                            void *ctx, sft_error *err) {
     if (unit->kind == SFT__UNIT_RUNS) {
         ranging r = {unit->which, visit, ctx};
-        return each_stretch(job, unit, SFT__JOB_BLOCK, visit_stretch, &r, err);
+        return each_stretch(job, unit, sft__size.job_block, visit_stretch, &r, err);
     }
     if (unit->kind == SFT__UNIT_WHOLE) {
         const sft__job_whole *const w = &job->wholes[unit->which];

@@ -102,7 +102,7 @@ static sft_status add_parts(window *w, size_t file, sft_error *err) {
         uint64_t at = 0;
         do {
             const uint64_t left = size - at;
-            const uint64_t n = cut && left > SFT__JOB_UNIT ? SFT__JOB_UNIT : left;
+            const uint64_t n = cut && left > sft__size.job_unit ? sft__size.job_unit : left;
             if (!sft__grow(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
                            sizeof *w->parts)) {
                 status = sft__fail_nomem(err, (w->part_count + 1) * sizeof *w->parts);
@@ -125,7 +125,7 @@ static sft_status look_at_part(window *w, size_t index, uint8_t *buffer, sft_err
     sft_sha256_init(&sha);
     for (uint64_t at = 0; at < p->size;) {
         const uint64_t left = p->size - at;
-        const size_t n = (size_t)(left < SFT__JOB_BLOCK ? left : SFT__JOB_BLOCK);
+        const size_t n = (size_t)(left < sft__size.job_block ? left : sft__size.job_block);
         SFT_TRY(sft__run_advance(r, 0));
         SFT_TRY(sft__outputs_read(&r->outputs, p->file, p->at + at, buffer, n, err));
         p->crc = crc ? sft_crc32c(p->crc, buffer, n) : 0;
@@ -144,7 +144,7 @@ static void digest_part(void *ctx, size_t index) {
     window *const w = ctx;
     running *const r = w->r;
     const uint64_t size = w->parts[index].size;
-    const size_t room = (size_t)(size < SFT__JOB_BLOCK ? size : SFT__JOB_BLOCK) + 1;
+    const size_t room = (size_t)(size < sft__size.job_block ? size : sft__size.job_block) + 1;
     uint8_t *const buffer = sft__alloc(r->job->allocator, room);
     sft_error error;
     memset(&error, 0, sizeof error);

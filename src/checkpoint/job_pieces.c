@@ -297,7 +297,7 @@ static way choose(const sft_tensor *t, box *b) {
         if (!measure(t, p, b)) {
             return BY_WHOLE;
         }
-        if (b->left > 0 && b->run < SFT__JOB_LONG) {
+        if (b->left > 0 && b->run < sft__size.job_long) {
             chosen = BY_MOVES;
         }
         nested = nested && is_nested(b, t->rank);

@@ -17,7 +17,7 @@ typedef struct proof {
     sft__buf path;
     uint8_t *buffer; /* job->room bytes, which are `room` */
     size_t room;
-    uint8_t *other;  /* SFT__JOB_BLOCK bytes */
+    uint8_t *other;  /* sft__size.job_block bytes */
     uint32_t crc;
     bool differs;
 } proof;
@@ -64,7 +64,7 @@ static sft_status sum_range(void *ctx, uint32_t file, uint64_t offset, uint64_t 
     proof *const p = ctx;
     SFT_TRY(open_file(p, file, err));
     while (size > 0) {
-        const size_t n = (size_t)(size < SFT__JOB_BLOCK ? size : SFT__JOB_BLOCK);
+        const size_t n = (size_t)(size < sft__size.job_block ? size : sft__size.job_block);
         SFT_TRY(sft_source_read(p->source, offset, p->other, n, err));
         p->crc = sft_crc32c(p->crc, p->other, n);
         offset += n;
@@ -79,7 +79,7 @@ static sft_status compare_bytes(void *ctx, uint32_t file, uint64_t offset, uint8
     proof *const p = ctx;
     SFT_TRY(open_file(p, file, err));
     while (size > 0) {
-        const size_t n = size < SFT__JOB_BLOCK ? size : (size_t)SFT__JOB_BLOCK;
+        const size_t n = size < sft__size.job_block ? size : (size_t)sft__size.job_block;
         SFT_TRY(sft_source_read(p->source, offset, p->other, n, err));
         p->differs = p->differs || memcmp(p->other, data, n) != 0;
         data += n;
@@ -144,14 +144,14 @@ static sft_status begin(proof *p, const sft__running *r, const char *folder, sft
         return sft__fail_nomem(err, SIZE_MAX);
     }
     p->buffer = sft__alloc(r->job->allocator, p->room);
-    p->other = sft__alloc(r->job->allocator, SFT__JOB_BLOCK);
+    p->other = sft__alloc(r->job->allocator, sft__size.job_block);
     return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__fail_nomem(err, p->room);
 }
 
 static void end(proof *p) {
     sft_source_close(p->source);
     sft__free(p->r->job->allocator, p->buffer, p->room);
-    sft__free(p->r->job->allocator, p->other, SFT__JOB_BLOCK);
+    sft__free(p->r->job->allocator, p->other, sft__size.job_block);
     sft__buf_reset(&p->path);
 }
 

@@ -195,7 +195,7 @@ static sft_status check_range(void *ctx, uint32_t file, uint64_t offset, uint64_
                               sft_error *err) {
     unit_work *const w = ctx;
     while (size > 0) {
-        const size_t n = (size_t)(size < SFT__JOB_BLOCK ? size : SFT__JOB_BLOCK);
+        const size_t n = (size_t)(size < sft__size.job_block ? size : sft__size.job_block);
         SFT_TRY(sft__outputs_read(&w->r->outputs, file, offset, w->buffer, n, err));
         w->crc = sft_crc32c(w->crc, w->buffer, n);
         offset += n;

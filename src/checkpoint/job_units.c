@@ -63,9 +63,9 @@ static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
     for (size_t i = 0; i < f->run_count; i++) {
         const sft__job_run *const r = &job->runs[f->first_run + i];
         for (uint64_t at = r->to; at < r->to + r->size;) {
-            const uint64_t room = SFT__JOB_UNIT - at % SFT__JOB_UNIT;
+            const uint64_t room = sft__size.job_unit - at % sft__size.job_unit;
             const uint64_t left = r->to + r->size - at;
-            if (bytes > 0 && at / SFT__JOB_UNIT != first / SFT__JOB_UNIT) {
+            if (bytes > 0 && at / sft__size.job_unit != first / sft__size.job_unit) {
                 SFT_TRY(add_unit(job, SFT__UNIT_RUNS, file, first, end, bytes, err));
                 bytes = 0;
             }
@@ -84,7 +84,7 @@ static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
         return SFT_OK;
     }
     const uint64_t each = k->bytes / k->bands + 1;
-    const uint64_t step = SFT__JOB_UNIT / each > 0 ? SFT__JOB_UNIT / each : 1;
+    const uint64_t step = sft__size.job_unit / each > 0 ? sft__size.job_unit / each : 1;
     for (uint64_t at = 0; at < k->bands; at += step) {
         const uint64_t n = k->bands - at < step ? k->bands - at : step;
         const uint64_t left = at * each < k->bytes ? k->bytes - at * each : 0;
@@ -96,8 +96,8 @@ static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
 
 static sft_status cut_whole(sft_job *job, size_t which, sft_error *err) {
     const uint64_t size = job->wholes[which].tensor->nbytes;
-    for (uint64_t at = 0; at < size; at += SFT__JOB_UNIT) {
-        const uint64_t n = size - at < SFT__JOB_UNIT ? size - at : SFT__JOB_UNIT;
+    for (uint64_t at = 0; at < size; at += sft__size.job_unit) {
+        const uint64_t n = size - at < sft__size.job_unit ? size - at : sft__size.job_unit;
         SFT_TRY(add_unit(job, SFT__UNIT_WHOLE, which, at, at + n, n, err));
     }
     return SFT_OK;
@@ -138,7 +138,7 @@ static void add_costs(sft_job *job) {
         t->bytes_read += job->wholes[i].tensor->nbytes;
     }
     uint64_t stretches = job->run_count + 2 * job->whole_count;
-    job->room = SFT__JOB_BLOCK;
+    job->room = sft__size.job_block;
     for (size_t i = 0; i < job->cluster_count; i++) {
         const sft__job_cluster *const k = &job->clusters[i];
         job->room = k->room > job->room ? k->room : job->room;

@@ -9,17 +9,8 @@
 
 #ifndef _WIN32
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "io/stream.h"
-
-/* Files and writes below these sizes go through the cache. Small in the tests' build, so that they
- * come here. */
-#ifdef SFT_UNIT
-#define SFT__DIRECT_FILE ((uint64_t)128 << 10)
-#define SFT__DIRECT_PART ((uint64_t)64 << 10)
-#else
-#define SFT__DIRECT_FILE ((uint64_t)64 << 20)
-#define SFT__DIRECT_PART ((uint64_t)1 << 20)
-#endif
 
 typedef struct sft__direct sft__direct;
 

@@ -381,7 +381,7 @@ sft_status sft__publish_reserve(sft__publish *publish, uint64_t size, sft_error 
         return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
                              (unsigned long long)size, publish->path);
     }
-    if (publish->options.durability == SFT_DURABLE_FULL && size >= SFT__DIRECT_FILE) {
+    if (publish->options.durability == SFT_DURABLE_FULL && size >= sft__size.direct_file) {
         publish->direct = sft__direct_open(publish->file, publish->options.allocator);
     }
     return SFT_OK;
@@ -472,7 +472,7 @@ sft_status sft__publish_write(sft__publish *publish, uint64_t offset, const sft_
     for (size_t i = 0; i < count; i++) {
         p.left += parts[i].size; /* cannot overflow: all of it is in memory */
     }
-    if ((publish->direct != NULL && p.left >= SFT__DIRECT_PART &&
+    if ((publish->direct != NULL && p.left >= sft__size.direct_part &&
          sft__direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
         const int cause = errno;

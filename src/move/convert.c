@@ -206,14 +206,8 @@ static void convert_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t 
     }
 }
 
-SFT_LOCAL void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                                    const sft_dtype *from, size_t count, bool swap_dst,
-                                    bool swap_src);
-
-/* As convert_little, with either side in the other byte order. */
-SFT_LOCAL void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                                    const sft_dtype *from, size_t count, bool swap_dst,
-                                    bool swap_src) {
+void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
+                          const sft_dtype *from, size_t count, bool swap_dst, bool swap_src) {
     uint8_t in[SFT__LANE * 8];
     uint8_t out[SFT__LANE * 8];
 

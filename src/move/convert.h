@@ -63,6 +63,10 @@ void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n);
 void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n); /* from binary64 */
 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n);
 
+/* The general way with either side in the byte order that is not little-endian. */
+void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
+                          const sft_dtype *from, size_t count, bool swap_dst, bool swap_src);
+
 /* One element, for tails and tables. */
 uint32_t sft__f32_from_f16(uint16_t h);
 uint16_t sft__f16_from_f32(uint32_t f);

@@ -8,6 +8,7 @@
 #ifndef SFT_MOVE_LOAD_H
 #define SFT_MOVE_LOAD_H
 
+#include "base/sizes.h"
 #include "io/probe.h"
 #include "move/mover.h"
 #include "move/recorded.h"
@@ -15,28 +16,6 @@
 #include <sft/load.h>
 #include <stdatomic.h>
 
-/* Small in the tests' build, so that small files come everywhere. */
-#ifdef SFT_UNIT
-#define SFT__LOAD_JOB    ((uint64_t)64 << 10)
-#define SFT__LOAD_DIRECT ((uint64_t)128 << 10) /* in all, to be worth a direct read */
-#define SFT__LOAD_FILE   ((uint64_t)96 << 10)  /* of one file */
-#define SFT__LOAD_SPAN   ((uint64_t)32 << 10)  /* of one move */
-#define SFT__LOAD_BLOCK  ((uint64_t)12 << 10)
-#define SFT__LOAD_BOUNCE ((uint64_t)20 << 10)
-#define SFT__LOAD_BATCH  ((uint64_t)256 << 10)
-#define SFT__LOAD_READ   ((uint64_t)8 << 10)
-#define SFT__LOAD_READ   ((uint64_t)8 << 10)
-#else
-#define SFT__LOAD_JOB    ((uint64_t)8 << 20) /* bytes of one job for the pool */
-#define SFT__LOAD_DIRECT ((uint64_t)64 << 20)
-#define SFT__LOAD_FILE   ((uint64_t)1 << 20)
-#define SFT__LOAD_SPAN   ((uint64_t)1 << 20)
-#define SFT__LOAD_BLOCK  ((uint64_t)256 << 10) /* stays in a core's cache between two kernels */
-#define SFT__LOAD_BOUNCE                                                                           \
-    ((uint64_t)4 << 20) /* read directly at a time, where it is not the place */
-#define SFT__LOAD_BATCH ((uint64_t)64 << 20) /* asked of a source at once */
-#define SFT__LOAD_READ  ((uint64_t)1 << 20)  /* one of those that io_uring has under way */
-#endif
 #define SFT__LOAD_GAP        ((uint64_t)64 << 10)
 #define SFT__LOAD_GAP_REMOTE ((uint64_t)1 << 20)
 

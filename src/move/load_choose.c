@@ -11,8 +11,8 @@ static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__f
         return kind == SFT__FS_UNKNOWN ? "the file system is not known"
                                        : "not a local disk: large parallel reads, never a mapping";
     }
-    if (s->wanted < SFT__LOAD_FILE ||
-        (s->wanted < SFT__LOAD_DIRECT && s->total < SFT__LOAD_DIRECT)) {
+    if (s->wanted < sft__size.load_file ||
+        (s->wanted < sft__size.load_direct && s->total < sft__size.load_direct)) {
         return "too little to be worth going past the page cache";
     }
     s->choice.cached = sft__fd_cached(fd, size);

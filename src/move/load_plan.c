@@ -62,7 +62,7 @@ static sft_status push_range(sft__load *w, uint32_t source, uint64_t offset, uin
     const bool whole = in_order(w, source);
 
     while (size > 0) {
-        const uint64_t step = SFT__LOAD_JOB - at % SFT__LOAD_JOB;
+        const uint64_t step = sft__size.load_job - at % sft__size.load_job;
         const uint64_t n = size < step || whole ? size : step;
         const sft__load_job job = {NULL, offset, n, at, 0, 0, source, SFT__LOAD_BULK, 1};
         SFT_TRY(push_job(w, &job, err));
@@ -157,7 +157,7 @@ static sft__load_job *open_job(planner *p, uint32_t kind, uint32_t source, uint6
     }
     const uint64_t gap = offset - (job->offset + job->size);
     const uint64_t most = kind == SFT__LOAD_THROUGH ? SFT__LOAD_GAP : 0;
-    return gap > most || offset - job->offset >= SFT__LOAD_JOB ? NULL : job;
+    return gap > most || offset - job->offset >= sft__size.load_job ? NULL : job;
 }
 
 /* A tensor's packed bytes as parts; cut between elements unless whole. offset: of its first byte in
@@ -178,7 +178,7 @@ static sft_status push_tensor(planner *p, const sft__load_job *like, size_t inde
             SFT_TRY(push_job(w, &fresh, err));
             job = &w->jobs[w->job_count - 1];
         }
-        const uint64_t room = SFT__LOAD_JOB - (offset - job->offset);
+        const uint64_t room = sft__size.load_job - (offset - job->offset);
         p->open = !whole && like->kind < SFT__LOAD_TENSOR;
         if (n > room && !whole) {
             n = room - room % unit;
@@ -271,7 +271,7 @@ static void plan_batches(sft__load *w) {
         if (job->kind >= SFT__LOAD_TENSOR || !w->loaded->sources[job->source].batches) {
             head = NULL;
         } else if (head != NULL && head->source == job->source &&
-                   bytes + job->size <= SFT__LOAD_BATCH && ranges + n <= PLAN_RANGES) {
+                   bytes + job->size <= sft__size.load_batch && ranges + n <= PLAN_RANGES) {
             head->batch++;
             job->batch = 0;
             bytes += job->size;

@@ -99,7 +99,7 @@ static sft_status run_use(run_cursor *c, sft__load_part *p, uint64_t begin, cons
     uint8_t *dst = slot_data(c->w, p->slot) + (size_t)sft__load_made(t, to, begin);
 
     for (uint64_t n; size > 0; data += n, begin += n, size -= n) {
-        n = size < SFT__LOAD_BLOCK ? size : SFT__LOAD_BLOCK / 96 * 96; /* whole elements */
+        n = size < sft__size.load_block ? size : sft__size.load_block / 96 * 96; /* whole elements */
         if ((wanted & SFT_DIGEST_CRC32C) != 0) {
             p->crc = sft_crc32c(p->crc, data, (size_t)n);
         }
@@ -167,7 +167,7 @@ struct sft__load_buffer {
 };
 
 static size_t buffer_size(void) {
-    return (size_t)SFT__LOAD_BOUNCE + 4 * SFT__DIRECT_ALIGN;
+    return (size_t)sft__size.load_bounce + 4 * SFT__DIRECT_ALIGN;
 }
 
 static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
@@ -263,7 +263,7 @@ static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done
     b->ring = b->ring != NULL ? b->ring : sft__uring_open(w->loaded->allocator);
     while (b->ring != NULL && at < end && came == n && r.status == SFT_OK) {
         for (n = 0; n < SFT__URING_DEPTH && at < end; n++) {
-            const uint64_t size = end - at < SFT__LOAD_READ ? end - at : SFT__LOAD_READ;
+            const uint64_t size = end - at < sft__size.load_read ? end - at : sft__size.load_read;
             ranges[n] = (sft_io_range){at, dst, (size_t)size};
             at += size;
             dst += (size_t)size;
@@ -287,13 +287,13 @@ static void run_touch(sft__load *w, const sft__load_job *job) {
         atomic_flag_test_and_set(&w->touched)) {
         return;
     }
-    for (uint64_t at = job->at + job->size; at < w->total; at += SFT__LOAD_JOB) {
+    for (uint64_t at = job->at + job->size; at < w->total; at += sft__size.load_job) {
         const uint64_t left = w->total - at;
         if (sft__watch_add(&w->watch, 0, NULL) != SFT_OK) {
             return; /* seen again where it is told */
         }
         sft__pages_touch(w->base + (size_t)at,
-                         (size_t)(left < SFT__LOAD_JOB ? left : SFT__LOAD_JOB));
+                         (size_t)(left < sft__size.load_job ? left : sft__size.load_job));
     }
 }
 
@@ -361,7 +361,7 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
     }
     for (uint64_t at = begin; at < job->size;) {
         const uint64_t left = job->size - at;
-        const uint64_t n = blocks && left > SFT__LOAD_BLOCK ? SFT__LOAD_BLOCK : left;
+        const uint64_t n = blocks && left > sft__size.load_block ? sft__size.load_block : left;
         uint8_t *dst = w->base + (size_t)(job->at + at);
         SFT_TRY(read_range(w, job->source, job->offset + at, n, dst, err));
         if (job->part_count != 0) {
@@ -393,7 +393,7 @@ static sft_status run_through(run_cursor *c, uint8_t *pages, sft_error *err) {
     const sft__load_job *job = c->job;
     const uint64_t end = job->offset + job->size;
     const uint64_t most =
-        w->loaded->sources[job->source].direct >= 0 ? SFT__LOAD_BOUNCE : SFT__LOAD_BLOCK;
+        w->loaded->sources[job->source].direct >= 0 ? sft__size.load_bounce : sft__size.load_block;
 
     for (uint64_t at = job->offset; at < end;) {
         const uint64_t page = at & PAGE_MASK;
@@ -422,7 +422,7 @@ static sft_status run_scatter(run_cursor *c, sft_error *err) {
     sft__load *w = c->w;
     const sft__load_job *job = c->job;
     const sft_source *source = sft__load_source_of(w, job->source);
-    const uint64_t most = w->loaded->facts != NULL ? SFT__LOAD_BLOCK : job->size;
+    const uint64_t most = w->loaded->facts != NULL ? sft__size.load_block : job->size;
     sft_io_range r[RUN_VECTOR];
 
     for (uint64_t at = job->offset; at < job->offset + job->size;) {
@@ -458,8 +458,8 @@ static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
     const uint64_t end = job->offset + job->size;
 
     for (uint64_t at = job->offset; at < end;) {
-        const uint64_t stop = (facts || buffer != NULL) && end - at > SFT__LOAD_BLOCK
-                                  ? block_end(c, at + SFT__LOAD_BLOCK)
+        const uint64_t stop = (facts || buffer != NULL) && end - at > sft__size.load_block
+                                  ? block_end(c, at + sft__size.load_block)
                                   : end;
         uint8_t *dst = buffer != NULL ? buffer : slot_data(w, p->slot) + (size_t)at;
         const sft_status status =
@@ -637,7 +637,7 @@ void sft__load_job_run(void *ctx, size_t index) {
     if (status == SFT_OK) {
         const bool batched = job->kind < SFT__LOAD_TENSOR &&
                              w->loaded->sources[job->source].batches &&
-                             (job->kind != SFT__LOAD_THROUGH || job->size <= SFT__LOAD_BATCH);
+                             (job->kind != SFT__LOAD_THROUGH || job->size <= sft__size.load_batch);
         status = batched ? run_batch(w, job, &error) : run_one(w, job, &error);
     }
     if (status != SFT_OK) {

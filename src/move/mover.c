@@ -419,7 +419,7 @@ sft_status sft__mover_run(const sft__mover *given, sft__grid *g, uint8_t *dst, s
     sft_status status;
 
     sft__grid_for_reading(g);
-    if (sft__grid_src_span(g) < SFT__LOAD_SPAN) {
+    if (sft__grid_src_span(g) < sft__size.load_span) {
         past.way = NULL; /* too little to pay the device's latency */
     }
     const bool direct = mover_past_cache(m);

@@ -138,9 +138,9 @@ static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job, uin
         *crc = s->recorded != NULL && w->read == NULL ? share_of(w, 0, dst, w->nbytes) : 0;
         return SFT_OK;
     }
-    const uint64_t first = (run->begin / SFT__LOAD_JOB + job) * SFT__LOAD_JOB;
+    const uint64_t first = (run->begin / sft__size.load_job + job) * sft__size.load_job;
     const uint64_t begin = job == 0 ? run->begin : first;
-    const uint64_t end = job + 1 == run->jobs ? run->end : first + SFT__LOAD_JOB;
+    const uint64_t end = job + 1 == run->jobs ? run->end : first + sft__size.load_job;
     dst += (size_t)(begin - run->begin);
     status =
         w->dst != NULL

@@ -261,7 +261,7 @@ static uint32_t jobs_of(const sft_stream *s, const sft__run *run) {
     /* below 2^32: no file system has files of 2^55 bytes, and memory has not */
     return s->serial || (s->recorded != NULL && run->count > 1)
                ? 1
-               : (uint32_t)((run->end - 1) / SFT__LOAD_JOB - run->begin / SFT__LOAD_JOB + 1);
+               : (uint32_t)((run->end - 1) / sft__size.load_job - run->begin / sft__size.load_job + 1);
 }
 
 /* The budget; then which runs fit into it. */
@@ -357,7 +357,7 @@ sft_status sft__stream_plan(sft_stream *s, sft_error *err) {
     const uint64_t budget = s->options.memory_bytes != 0 ? s->options.memory_bytes : BUDGET;
 
     s->cap = (budget / BUDGET_RUNS) & ~PAGE_MASK;
-    s->cap = s->cap < SFT__LOAD_JOB ? s->cap : SFT__LOAD_JOB;
+    s->cap = s->cap < sft__size.load_job ? s->cap : sft__size.load_job;
     s->cap = s->cap > PAGE_MASK ? s->cap : PAGE_MASK + 1;
     for (size_t i = 1; i < s->want_count && s->options.order != SFT_STREAM_GIVEN; i++) {
         if (compare_places(&s->wants[i - 1], &s->wants[i]) > 0) {

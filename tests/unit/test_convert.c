@@ -355,9 +355,6 @@ static void in_place_when_sizes_are_equal(void **state) {
     }
 }
 
-void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                          const sft_dtype *from, size_t count, bool swap_dst, bool swap_src);
-
 /* What a host of the other byte order does, tested on any. */
 static void other_byte_order(void **state) {
     (void)state;
