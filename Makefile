@@ -15,10 +15,10 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
-        sanitize valgrind coverage bench bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
+        sanitize valgrind coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
         amalgamation format clean distclean help
 
-build: ## build the library, the tool and the tests
+build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA)
@@ -53,24 +53,29 @@ coverage: ## line and branch coverage of the library
 	@scripts/bootstrap.sh coverage
 	@scripts/coverage.sh
 
+bench-build: ## the programs of the benchmarks
+	@scripts/bootstrap.sh build
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
+	@$(NINJA)
+
 bench: ## the benchmark table, its JSON and its plots, within 25 minutes
 	@scripts/bootstrap.sh bench
 	@scripts/venv.sh
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
 	@$(NINJA) --quiet
 	@bench/run.sh
 
 bench-full: ## the long benchmarks too
 	@scripts/bootstrap.sh bench
 	@scripts/venv.sh
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
 	@$(NINJA) --quiet
 	@bench/run.sh full
 
 bench-import: ## how fast other formats become safetensors (IMPORT_MIB of data each, default 4096)
 	@scripts/bootstrap.sh bench
 	@scripts/venv.sh
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
 	@$(NINJA) --quiet
 	@bench/peers.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build
 	@build/bench-venv/bin/python bench/import_speed.py --size $${IMPORT_MIB:-4096}
@@ -78,7 +83,7 @@ bench-import: ## how fast other formats become safetensors (IMPORT_MIB of data e
 bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (MINDSPORE_PYTHON: and MindSpore); 15 minutes
 	@scripts/bootstrap.sh bench
 	@scripts/venv.sh
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
 	@$(NINJA) --quiet
 	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
 	@python3 bench/checkpoint_speed.py --tool build/safetensors -o build/checkpoint_speed.json; speed=$$?; \

@@ -21,7 +21,8 @@ else
     scripts/venv.sh || echo "test: no Python environment: the tests of label oracle will fail" >&2
 fi
 
-cmake -S . -B "$build" -G Ninja -DSFT_WERROR="${WERROR:-OFF}" -DSFT_BUILD_TESTS=ON >"$build-configure.log" 2>&1 || {
+cmake -S . -B "$build" -G Ninja -DSFT_WERROR="${WERROR:-OFF}" -DSFT_BUILD_TESTS=ON \
+    -DSFT_BUILD_EXAMPLES=ON -DSFT_BUILD_BENCH=ON >"$build-configure.log" 2>&1 || {
     cat "$build-configure.log"
     rm -f "$build-configure.log"
     echo "0 passed, 1 failed"

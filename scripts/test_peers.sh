@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 4
 build=${BUILD:-build}
 scale=${SCALE:-10}
 scripts/venv.sh || exit 1
-cmake -S . -B "$build" -G Ninja >/dev/null && cmake --build "$build" -j "${JOBS:-$(nproc)}" -- --quiet || exit 1
+cmake -S . -B "$build" -G Ninja -DSFT_BUILD_TESTS=ON >/dev/null && cmake --build "$build" -j "${JOBS:-$(nproc)}" -- --quiet || exit 1
 python=$PWD/build/venv/bin/python
 oracle=$PWD/$build/tests/peers/sft_oracle
 passed=0

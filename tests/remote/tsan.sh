@@ -9,7 +9,7 @@ tool=$(realpath "$1")
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cmake -S . -B "$work" -DSFT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake -S . -B "$work" -DSFT_BUILD_TESTS=ON -DSFT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work" --target remote_probe -j2 >"$work/log" 2>&1 || { tail -50 "$work/log"; exit 1; }
 # A fixed layout of memory: the detector knows no other.
 export TSAN_OPTIONS=halt_on_error=1:exitcode=66
