@@ -3,7 +3,7 @@
  * move/digest.c - the public digests of bytes: choice of the twin, and SHA-256's buffering and
  * padding. Read first: digest_twins.h.
  */
-#include "move/digest_twins.h"
+#include "move/kernels/digest_twins.h"
 #include <sft/digest.h>
 
 uint32_t sft_crc32c(uint32_t crc, const void *data, size_t size) {

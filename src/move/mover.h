@@ -6,7 +6,7 @@
 #ifndef SFT_MOVE_MOVER_H
 #define SFT_MOVE_MOVER_H
 
-#include "move/grid.h"
+#include "move/kernels/grid.h"
 #include "move/watch.h"
 #include <sft/read.h>
 

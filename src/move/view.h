@@ -7,7 +7,7 @@
 #define SFT_MOVE_VIEW_H
 
 #include "base/error.h"
-#include "move/grid.h"
+#include "move/kernels/grid.h"
 #include <sft/read.h>
 
 enum { SFT__VIEW_RANK = 16 }; /* tensors of more dimensions take memory from the heap */

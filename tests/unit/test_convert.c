@@ -6,8 +6,8 @@
  */
 #include "unit/cm.h"
 
-#include "move/convert.h"
-#include "move/convert_float.h"
+#include "move/kernels/convert.h"
+#include "move/kernels/convert_float.h"
 #include "unit/move_util.h"
 
 static void convert(void *dst, uint32_t to, const void *src, uint32_t from, uint64_t n) {

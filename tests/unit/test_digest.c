@@ -6,7 +6,7 @@
  */
 #include "unit/cm.h"
 
-#include "move/digest_twins.h"
+#include "move/kernels/digest_twins.h"
 #include <sft/digest.h>
 
 static void fill(uint8_t *p, size_t n, uint64_t seed) {

@@ -5,7 +5,7 @@
  * elements, and a sheet whose sides disagree about which dimension is inner (a transposition) is
  * walked in tiles.
  */
-#include "move/grid.h"
+#include "move/kernels/grid.h"
 
 /* One line: n blocks, `ss` and `ds` bytes apart. */
 typedef void copy_line_fn(uint8_t *dst, const uint8_t *src, uint64_t n, ptrdiff_t ds, ptrdiff_t ss,

@@ -7,7 +7,7 @@
 #ifndef SFT_MOVE_DIGEST_TWINS_H
 #define SFT_MOVE_DIGEST_TWINS_H
 
-#include "move/cpu.h"
+#include "move/kernels/cpu.h"
 
 #define SFT__CRC_WIDE_MIN ((size_t)512) /* shorter inputs gain nothing from wide folding */
 

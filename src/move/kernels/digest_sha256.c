@@ -3,7 +3,7 @@
  * move/digest_sha256.c - SHA-256 (FIPS 180-4): the portable twin and the processor's own
  * instructions (x86 SHA extensions). digest.c does the buffering and the padding.
  */
-#include "move/digest_twins.h"
+#include "move/kernels/digest_twins.h"
 
 const uint32_t sft__sha256_k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

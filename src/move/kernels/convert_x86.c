@@ -4,8 +4,8 @@
  * is left over is done with the rest of the lane, which every lane has room for; only n results
  * count. Read first: convert.h, convert_float.h.
  */
-#include "move/convert.h"
-#include "move/convert_float.h"
+#include "move/kernels/convert.h"
+#include "move/kernels/convert_float.h"
 
 #if SFT__X86_64
 #include <immintrin.h>

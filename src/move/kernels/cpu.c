@@ -4,7 +4,7 @@
  * to its one final value: any number of threads may race to fill it in. (The instruction that asks
  * is slow under virtual machines, so asking every time would cost more than a small digest.)
  */
-#include "move/cpu.h"
+#include "move/kernels/cpu.h"
 
 #if SFT__X86_64
 #include <cpuid.h>

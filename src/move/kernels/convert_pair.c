@@ -5,7 +5,7 @@
  * remainder. The vector loops leave the last few elements to the portable ones. Read first:
  * convert.h.
  */
-#include "move/convert.h"
+#include "move/kernels/convert.h"
 
 static void pair_f32_f16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {

@@ -4,8 +4,8 @@
  * complex are stored from binary32, the rest from binary64 or from integers. Read first: convert.h,
  * convert_float.h.
  */
-#include "move/convert.h"
-#include "move/convert_float.h"
+#include "move/kernels/convert.h"
+#include "move/kernels/convert_float.h"
 
 uint16_t sft__f16_from_f32(uint32_t f) {
     static const sft__float_spec f16 = {10, 15, 0x8000, 0x7bff, 0x7c00, 0x7e00, 0, 0, false, false};

@@ -7,7 +7,7 @@
 #ifndef SFT_MOVE_CONVERT_H
 #define SFT_MOVE_CONVERT_H
 
-#include "move/cpu.h"
+#include "move/kernels/cpu.h"
 #include <sft/dtype.h>
 
 enum { SFT__LANE = 256 };

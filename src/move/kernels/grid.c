@@ -2,7 +2,7 @@
  *
  * move/grid.c - making strided iterators small, and cutting them into parts. Read first: grid.h.
  */
-#include "move/grid.h"
+#include "move/kernels/grid.h"
 
 static void grid_remove(sft__grid *g, uint32_t d) {
     g->rank--;

@@ -3,8 +3,8 @@
  * move/convert_load.c - every type of the format into a carrier. Read first: convert.h,
  * convert_float.h.
  */
-#include "move/convert.h"
-#include "move/convert_float.h"
+#include "move/kernels/convert.h"
+#include "move/kernels/convert_float.h"
 
 uint32_t sft__f32_from_f16(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;

@@ -3,7 +3,7 @@
  * move/digest_crc32c.c - CRC32C (RFC 3720 appendix B.4; polynomial 0x1EDC6F41, bits reflected): the
  * portable twin, eight bytes at a time through eight tables ("slicing by 8"), and combination.
  */
-#include "move/digest_twins.h"
+#include "move/kernels/digest_twins.h"
 #include <sft/digest.h>
 
 #define CRC_POLY 0x82f63b78u

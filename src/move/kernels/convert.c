@@ -3,7 +3,7 @@
  * move/convert.c - sft_convert: checks, the choice of a way, and the way that serves every pair of
  * types, 256 elements at a time through a carrier. Read first: convert.h and docs/casts.md.
  */
-#include "move/convert.h"
+#include "move/kernels/convert.h"
 #include "base/checked.h"
 #include "base/error.h"
 

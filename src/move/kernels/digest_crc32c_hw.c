@@ -6,7 +6,7 @@
  * (VPCLMULQDQ on 512 bits), long inputs are folded 256 bytes at a time instead: twice as fast, so
  * that a digest beside a copy costs next to nothing. Read first: digest_crc32c.c.
  */
-#include "move/digest_twins.h"
+#include "move/kernels/digest_twins.h"
 
 #if SFT__X86_64
 #include <immintrin.h>
