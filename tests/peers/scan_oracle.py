@@ -448,7 +448,7 @@ def mixed(name):
 
 def worded(name):
     """Words of a sentence, as no file or attribute is called: behind lines of a text these are prose."""
-    return any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
+    return not all(name) or any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
 
 
 def batch(tool, seed, count, recorders, keep):

@@ -469,10 +469,12 @@ static walk_step op_next_buffer(walk *w) {
     return walk_push_kind(w, V_ANY, 0);
 }
 
+/* Strings of Python 2 are bytes to who asks for that. */
 static walk_step op_readonly_buffer(walk *w) {
     walk_value *top;
-    return sft__walk_top(w, &top) && (walk_opaque(*top) || walk_kind(*top) == V_BYTES ||
-                                      walk_kind(*top) == V_BYTEARRAY)
+    return sft__walk_top(w, &top) &&
+                   (walk_opaque(*top) || walk_kind(*top) == V_BYTES ||
+                    walk_kind(*top) == V_BYTEARRAY || walk_kind(*top) == V_STR)
                ? WALK_GO
                : WALK_FAIL;
 }
