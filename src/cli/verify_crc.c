@@ -148,8 +148,13 @@ size_t cli_verify_files(cli *c, const char *operand, char ***paths) {
     bool any;
     const size_t count = cli_verify_ranks(c, operand, paths, &any);
 
-    for (size_t i = 0; i < count && !any; i++) {
+    if (count == 0 || any) {
+        return count;
+    }
+    for (size_t i = 0; i < count; i++) {
         free((*paths)[i]);
     }
-    return any ? count : 0;
+    free(*paths);
+    *paths = NULL;
+    return 0;
 }
