@@ -144,32 +144,35 @@ static void read_part(const sft_catalog *c, bool rows, sft_strategy strategy,
     const size_t count = sft_catalog_count(c);
     unsigned char *dst = bench_memory(0, (size_t)each * count);
     sft_read_options o;
-    sft_run_options run;
-    sft_target *target;
-    sft_plan *plan;
+    sft_stream_options how;
+    sft_stream_item item;
+    sft_stream *stream;
     sft_error err;
 
     SFT_INIT(&o);
-    SFT_INIT(&run);
     o.slices = slices;
     o.slice_count = 2;
-    o.flags = strategy == SFT_STRATEGY_MAP ? SFT_READ_BORROW : 0;
-    run.pool = pool;
-    run.strategy = strategy == SFT_STRATEGY_MAP     ? SFT_STRATEGY_READ
-                   : strategy == SFT_STRATEGY_URING ? SFT_STRATEGY_DIRECT
-                                                    : strategy;
-    bench_try(sft_plan_create(&plan, NULL, &err), &err, "plan");
-    bench_try(sft_target_open_memory(&target, dst, (size_t)each * count, NULL, &err), &err,
-              "target");
-    uint32_t index;
-    bench_try(sft_plan_add_target(plan, target, &index, &err), &err, "target");
-    for (size_t i = 0; i < count; i++) {
-        bench_try(sft_plan_add_tensor(plan, c, sft_catalog_at(c, i), &o, index, i * each, &err),
-                  &err, "tensor");
+    if (strategy == SFT_STRATEGY_MAP) {
+        o.flags = SFT_READ_BORROW;
+        o.pool = pool;
+        for (size_t i = 0; i < count; i++) {
+            unsigned char *to = dst + i * (size_t)each;
+            bench_try(sft_tensor_read(c, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err, "read");
+        }
+        return;
     }
-    bench_try(sft_plan_run(plan, &run, &err), &err, "run");
-    sft_plan_free(plan);
-    sft_target_close(target);
+    SFT_INIT(&how);
+    how.pool = pool;
+    how.strategy = strategy == SFT_STRATEGY_URING ? SFT_STRATEGY_DIRECT : strategy;
+    bench_try(sft_stream_create(&stream, c, &how, &err), &err, "stream");
+    for (size_t i = 0; i < count; i++) {
+        unsigned char *to = dst + i * (size_t)each;
+        bench_try(sft_stream_add(stream, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err, "tensor");
+    }
+    do {
+        bench_try(sft_stream_next(stream, &item, &err), &err, "next");
+    } while (item.tensor != NULL);
+    sft_stream_free(stream);
 }
 
 /* matrix FOLDER cold|warm whole|rows|columns STRATEGY THREADS: open, bring the bytes, close. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/extend.h - for those who write a source, a target or a reader of another format. The wings of this
+ * sft/extend.h - for those who write a source or a reader of another format. The wings of this
  * project use nothing else; neither need you.
  */
 #ifndef SFT_EXTEND_H
@@ -76,38 +76,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_model(sft_catalog **out,
                                                          const sft_model_files *files,
                                                          const sft_open_options *options,
                                                          sft_error *err);
-
-/* ---------------------------------------------------------------- targets */
-
-#define SFT_TARGET_ORDERED 1u /* bytes must come in ascending order without gaps */
-
-typedef struct sft_target_vtable {
-    size_t struct_size;
-    sft_status (*write_at)(void *self, uint64_t offset, const void *data, size_t size, sft_error *err);
-    sft_status (*write_many)(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
-                             void *done_ctx, const sft_control *control, sft_error *err); /* or NULL */
-    /* Memory that can be written instead of calling write_at; NULL: none. */
-    sft_status (*borrow)(void *self, uint64_t offset, size_t size, void **data, sft_error *err);
-    int (*descriptor)(void *self); /* as in the source's; may be NULL */
-    void (*close)(void *self);     /* may be NULL */
-} sft_target_vtable;
-
-SFT_API SFT_MUST_CHECK sft_status sft_target_create(sft_target **out, const sft_target_vtable *vtable,
-                                                    void *self, uint64_t size, uint32_t flags,
-                                                    const char *name, const sft_allocator *allocator,
-                                                    sft_error *err);
-SFT_API uint64_t sft_target_size(const sft_target *target);
-SFT_API uint32_t sft_target_flags(const sft_target *target);
-SFT_API const char *sft_target_name(const sft_target *target);
-SFT_API int sft_target_descriptor(const sft_target *target);
-SFT_API SFT_MUST_CHECK sft_status sft_target_write(sft_target *target, uint64_t offset,
-                                                   const void *data, size_t size, sft_error *err);
-SFT_API SFT_MUST_CHECK sft_status sft_target_write_many(sft_target *target, const sft_io_range *ranges,
-                                                        size_t count, sft_io_done done, void *done_ctx,
-                                                        const sft_control *control, sft_error *err);
-/* SFT_E_UNSUPPORTED where the target has no memory to lend. */
-SFT_API SFT_MUST_CHECK sft_status sft_target_borrow(sft_target *target, uint64_t offset, size_t size,
-                                                    void **data, sft_error *err);
 
 /* ---------------------------------------------------------------- catalogs of other formats */
 

@@ -73,8 +73,9 @@ typedef struct sft_stream_options {
                               least 64 MiB */
     uint32_t alignment;    /* of each tensor, a power of two up to 4,096; each is read by itself then, not
                               DIRECT. 0: as the file has it */
-    sft_strategy strategy; /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory;
-                              MAP is SFT_E_UNSUPPORTED: it has nothing to read */
+    sft_strategy strategy; /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory, and
+                              for slices and casts that span 1 MiB or more of their file: cold columns are
+                              then read as whole spans. MAP is SFT_E_UNSUPPORTED: it has nothing to read */
     uint32_t order;        /* sft_stream_order */
     uint32_t flags;        /* SFT_STREAM_* */
 } sft_stream_options;

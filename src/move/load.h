@@ -138,7 +138,7 @@ static inline bool sft__load_plain(const sft_tensor *t) {
 /* Bytes of file that belong to whole elements on both sides of the slot's kernel; 1 where it does
  * not matter. */
 uint64_t sft__load_unit(const sft__load *w, size_t slot);
-/* sft_kernel from the tensor's type to the slot's. */
+/* sft__kernel from the tensor's type to the slot's. */
 uint32_t sft__load_kernel(const sft_load_options *o, const sft_tensor *t, const sft_dtype *dtype);
 /* Bytes that `bytes` of the tensor become. */
 uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes);

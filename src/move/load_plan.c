@@ -219,7 +219,7 @@ static sft_status plan_parts(planner *p, size_t index, const sft_tensor *t, sft_
     sft__load *w = p->w;
     sft__load_slot *slot = &w->loaded->slots[index];
     const bool plain = sft__load_plain(t);
-    const bool copy = sft__load_kernel(w->options, t, slot->dtype) == SFT_KERNEL_COPY;
+    const bool copy = sft__load_kernel(w->options, t, slot->dtype) == SFT__KERNEL_COPY;
     const sft__load_fact *fact = w->loaded->facts != NULL ? &w->loaded->facts[index] : NULL;
     bool whole = fact != NULL && (fact->want & SFT_DIGEST_SHA256) != 0;
     sft__load_job like = {NULL, 0, 0, 0, 0, 0, t->pieces[0].source, SFT__LOAD_TENSOR, 1};
@@ -298,7 +298,7 @@ sft_status sft__load_plan(sft__load *w, sft_error *err) {
         if (o->strategy == SFT_STRATEGY_MAP) {
             SFT_TRY(plan_borrow(&p, i, t, err));
         } else if (sft__load_plain(t) && o->alignment == 0 && slot->at != SFT__LOAD_FINAL &&
-                   sft__load_kernel(o, t, slot->dtype) == SFT_KERNEL_COPY &&
+                   sft__load_kernel(o, t, slot->dtype) == SFT__KERNEL_COPY &&
                    (fact == NULL || (fact->want & SFT_DIGEST_SHA256) == 0)) {
             SFT_TRY(plan_bulk(&p, i, t->pieces, err));
         } else {

@@ -18,12 +18,12 @@ enum { RUN_VECTOR = 64 };
 uint32_t sft__load_kernel(const sft_load_options *o, const sft_tensor *t, const sft_dtype *dtype) {
     const sft_dtype *from = t->dtype;
     if (dtype->id != from->id) {
-        return SFT_KERNEL_CONVERT;
+        return SFT__KERNEL_CONVERT;
     }
     const bool swap = SFT_BIG_ENDIAN && (o->flags & SFT_LOAD_HOST_ORDER) != 0 &&
                       from->kind != SFT_KIND_OPAQUE && from->block_elements == 1 &&
                       from->alignment > 1;
-    return swap ? SFT_KERNEL_SWAP : SFT_KERNEL_COPY;
+    return swap ? SFT__KERNEL_SWAP : SFT__KERNEL_COPY;
 }
 
 uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes) {
@@ -43,9 +43,9 @@ uint64_t sft__load_unit(const sft__load *w, size_t slot) {
         w->loaded->facts != NULL && (w->loaded->facts[slot].want & SFT__FACT_SCAN) != 0;
 
     switch (sft__load_kernel(w->options, t, s->dtype)) {
-    case SFT_KERNEL_CONVERT: /* 4 elements: whole blocks of every type of the format */
+    case SFT__KERNEL_CONVERT: /* 4 elements: whole blocks of every type of the format */
         return (uint64_t)4 / t->dtype->block_elements * t->dtype->block_bytes;
-    case SFT_KERNEL_SWAP:
+    case SFT__KERNEL_SWAP:
         return t->dtype->block_bytes;
     default:
         return scan ? t->dtype->block_bytes : 1;
@@ -95,7 +95,7 @@ static sft_status run_use(run_cursor *c, sft__load_part *p, uint64_t begin, cons
                           .kernel = sft__load_kernel(c->w->options, t, to),
                           .convert_flags = host ? SFT_CONVERT_HOST_DST : 0};
     const bool buffered = c->job->kind == SFT__LOAD_THROUGH ||
-                          (c->job->kind == SFT__LOAD_TENSOR && m.kernel != SFT_KERNEL_COPY);
+                          (c->job->kind == SFT__LOAD_TENSOR && m.kernel != SFT__KERNEL_COPY);
     uint8_t *dst = slot_data(c->w, p->slot) + (size_t)sft__load_made(t, to, begin);
 
     for (uint64_t n; size > 0; data += n, begin += n, size -= n) {
@@ -594,7 +594,7 @@ static sft_status run_one(sft__load *w, const sft__load_job *job, sft_error *err
         const size_t slot = w->parts[job->part].slot;
         const sft_tensor *t = sft_catalog_at(w->loaded->catalog, slot);
         if (job->kind == SFT__LOAD_THROUGH ||
-            sft__load_kernel(w->options, t, w->loaded->slots[slot].dtype) != SFT_KERNEL_COPY) {
+            sft__load_kernel(w->options, t, w->loaded->slots[slot].dtype) != SFT__KERNEL_COPY) {
             b = buffer_take(w, err);
             if (b == NULL) {
                 return SFT_E_NOMEM;

@@ -52,12 +52,12 @@ static void mover_swap(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint32_
 
 sft_status sft__kernel_apply(const sft__mover *m, void *dst, const void *src, uint64_t src_bytes,
                              sft_error *err) {
-    if (m->kernel == SFT_KERNEL_CONVERT) {
+    if (m->kernel == SFT__KERNEL_CONVERT) {
         return sft_convert(dst, m->dst_dtype, src, m->src_dtype,
                            src_bytes / m->src_dtype->block_bytes * m->src_dtype->block_elements,
                            m->convert_flags, err);
     }
-    if (m->kernel == SFT_KERNEL_SWAP && m->src_dtype->alignment > 1 &&
+    if (m->kernel == SFT__KERNEL_SWAP && m->src_dtype->alignment > 1 &&
         m->src_dtype->alignment <= 16) {
         mover_swap(dst, src, src_bytes, m->src_dtype->alignment);
     } else if (dst != src) {
@@ -75,7 +75,7 @@ static sft_status mover_long_run(const sft__mover *m, uint8_t *dst, const uint8_
     const uint64_t src_step = elements / m->src_dtype->block_elements * m->src_dtype->block_bytes;
     const uint64_t dst_step = elements / m->dst_dtype->block_elements * m->dst_dtype->block_bytes;
 
-    if (m->kernel == SFT_KERNEL_SWAP) {
+    if (m->kernel == SFT__KERNEL_SWAP) {
         SFT_TRY(sft__kernel_apply(m, dst, src, src_size, err));
         return sft__watch_add(m->watch, dst_size, err);
     }
@@ -127,7 +127,7 @@ static sft_status mover_chunk(const sft__mover *m, sft__grid *part, uint8_t *dst
 /* From memory: src is the place of source offset 0. */
 static sft_status mover_memory(const sft__mover *m, sft__grid *g, uint8_t *dst, const uint8_t *src,
                                sft_error *err) {
-    const bool copy = m->kernel == SFT_KERNEL_COPY;
+    const bool copy = m->kernel == SFT__KERNEL_COPY;
     const bool lone = copy || g->src_block >= MOVER_LONG || m->src_dtype->block_bytes > 8;
     sft__parts parts;
     sft__grid part;
@@ -242,7 +242,7 @@ static sft_status mover_through(const sft__mover *m, const sft__grid *g, uint8_t
     uint64_t dst_step =
         elements / m->dst_dtype->block_elements * (uint64_t)m->dst_dtype->block_bytes;
 
-    if (m->kernel == SFT_KERNEL_SWAP) { /* of any type: whole numbers, of at most 8 bytes */
+    if (m->kernel == SFT__KERNEL_SWAP) { /* of any type: whole numbers, of at most 8 bytes */
         src_step = dst_step = bounce_size / 16 * 16;
     }
     dst += (ptrdiff_t)g->dst;
@@ -278,7 +278,7 @@ static void mover_way_find(const sft__mover *m, const sft__grid *g, mover_way *w
     while (d > 0 && span <= way->bounce) {
         const uint64_t stride = (uint64_t)g->src_stride[d - 1];
         const uint64_t gap = stride > span ? stride - span : 0;
-        const bool could_be_direct = d == g->rank && m->kernel == SFT_KERNEL_COPY;
+        const bool could_be_direct = d == g->rank && m->kernel == SFT__KERNEL_COPY;
         if (gap > way->gap || (could_be_direct && local && gap * 2 + span > 2 * way->gap)) {
             way->ahead = gap <= MOVER_AHEAD_GAP && local ? stride : 0;
             break;
@@ -305,7 +305,7 @@ static bool mover_remote(const sft__mover *m) {
 /* Blocks far enough apart for a source that wants to know what is wanted, and no more. */
 static bool mover_scattered(const sft__mover *m, const sft__grid *g) {
     return mover_remote(m) && (sft_source_flags(m->source) & SFT_SOURCE_SCATTERED) != 0 &&
-           m->kernel == SFT_KERNEL_COPY && g->rank > 0 &&
+           m->kernel == SFT__KERNEL_COPY && g->rank > 0 &&
            (uint64_t)g->src_stride[g->rank - 1] > g->src_block &&
            (uint64_t)g->src_stride[g->rank - 1] - g->src_block > MOVER_GAP_SCATTERED;
 }
@@ -325,9 +325,6 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
     } else if (mover_scattered(m, g)) {
         way->gap = 0;
     }
-    if (m->bounce_max != 0 && m->bounce_max < way->bounce) {
-        way->bounce = m->bounce_max;
-    }
     mover_way_find(m, g, way);
     if (sft__grid_src_span(g) < MOVER_AHEAD_MIN) {
         way->ahead = 0; /* the call would cost more than it saves */
@@ -336,7 +333,7 @@ static void mover_way_init(const sft__mover *m, const sft__grid *g, mover_way *w
 
 static sft_status mover_read_part(const sft__mover *m, const mover_way *way, sft__grid *part,
                                   uint8_t *dst, uint8_t *bounce, sft_error *err) {
-    if (part->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_past_cache(m)) {
+    if (part->rank == 0 && m->kernel == SFT__KERNEL_COPY && !mover_past_cache(m)) {
         return mover_direct(m, part->src, dst + (ptrdiff_t)part->dst, part->src_block, err);
     }
     if (part->rank == 0 && part->src_block > way->bounce) {
@@ -375,7 +372,7 @@ static sft_status mover_read(const sft__mover *m, const mover_way *way, const sf
     const uint64_t blocks = sft__grid_blocks(g);
     mover_batch batch = {.count = 0};
 
-    if (mover_remote(m) && m->kernel == SFT_KERNEL_COPY) {
+    if (mover_remote(m) && m->kernel == SFT__KERNEL_COPY) {
         batch.room = blocks > MOVER_BATCH_MOST ? MOVER_BATCH_MOST
                      : blocks < MOVER_BATCH    ? MOVER_BATCH
                                                : (size_t)blocks;
@@ -428,11 +425,11 @@ sft_status sft__mover_run(const sft__mover *given, sft__grid *g, uint8_t *dst, s
         g->src = 0;
         return mover_memory(m, g, dst, lent, err);
     }
-    if (g->rank == 0 && m->kernel == SFT_KERNEL_COPY && !mover_remote(m) && !direct) {
+    if (g->rank == 0 && m->kernel == SFT__KERNEL_COPY && !mover_remote(m) && !direct) {
         return mover_direct(m, g->src, dst + (ptrdiff_t)g->dst, g->src_block, err);
     }
     mover_way_init(m, g, &way);
-    if (way.dim < g->rank || m->kernel != SFT_KERNEL_COPY || direct) {
+    if (way.dim < g->rank || m->kernel != SFT__KERNEL_COPY || direct) {
         size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
         size += direct ? 4 * SFT__DIRECT_ALIGN : 0;
         bounce = sft__alloc(m->allocator, size);

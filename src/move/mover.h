@@ -17,10 +17,9 @@ typedef struct sft__mover {
     struct sft__load_source *way; /* how the source is read; NULL: as it reads */
     const sft_dtype *src_dtype;
     const sft_dtype *dst_dtype;
-    uint32_t kernel; /* sft_kernel */
+    uint32_t kernel; /* sft__kernel */
     uint32_t convert_flags;
     bool borrow;                    /* copy from whatever memory the source lends, a mapping too */
-    uint64_t bounce_max;            /* largest buffer of its own, 0: what it likes best */
     const sft_allocator *allocator; /* of the buffer */
     sft__watch *watch;
 } sft__mover;

@@ -4,6 +4,7 @@
  * is wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first:
  * view.h, mover.h.
  */
+#include "move/load.h"
 #include "move/read.h"
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -79,13 +80,12 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
     if (m->source == NULL) {
         return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
-    m->way = NULL;
+    m->way = view->ways != NULL ? &view->ways[p->source] : NULL;
     m->src_dtype = view->tensor->dtype;
     m->dst_dtype = view->dtype;
     m->kernel = view->kernel;
     m->convert_flags = view->convert_flags;
     m->borrow = view->borrow;
-    m->bounce_max = 0;
     m->allocator = NULL;
     m->watch = watch;
     return SFT_OK;
@@ -267,7 +267,7 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
         return sft__fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
                          (unsigned long long)view->span, (unsigned long long)dst_size);
     }
-    if (view->kernel == SFT_KERNEL_CONVERT) {
+    if (view->kernel == SFT__KERNEL_CONVERT) {
         SFT_TRY(sft_catalog_can_cast(catalog, view->tensor, err));
     }
     if (view->elements == 0) {

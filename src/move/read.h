@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/read.h - reading one view of a tensor into memory; what the digests and plans share with
- * read.c.
+ * move/read.h - reading one view of a tensor into memory; what digests and streams share with read.c.
  */
 #ifndef SFT_MOVE_READ_H
 #define SFT_MOVE_READ_H

@@ -83,12 +83,14 @@ static sft_status check_changed(const sft_stream *s, uint32_t source, sft_error 
                : SFT_OK;
 }
 
-static sft_status read_view(const sft_stream *s, const sft__want *w, uint8_t *dst,
-                            sft__watch *watch, sft_error *err) {
+/* ways: the stream's, or NULL: as the sources read. */
+static sft_status read_view(const sft_stream *s, const sft__want *w, sft__load_source *ways,
+                            uint8_t *dst, sft__watch *watch, sft_error *err) {
     sft__view v;
 
     sft_status status = sft__view_init(&v, w->tensor, w->read, err);
     if (status == SFT_OK) {
+        v.ways = ways;
         status = sft__view_read(&v, s->catalog, dst, watch, err);
     }
     for (uint32_t i = 0; i < w->tensor->piece_count && status == SFT_OK; i++) {
@@ -134,7 +136,7 @@ static sft_status read_job(sft_stream *s, const sft__run *run, uint32_t job, uin
 
     SFT_TRY(sft__watch_add(&s->watch, 0, NULL));
     if (run->kind == SFT__RUN_VIEW) {
-        SFT_TRY(read_view(s, w, dst, &s->watch, NULL));
+        SFT_TRY(read_view(s, w, s->sources, dst, &s->watch, NULL));
         *crc = s->recorded != NULL && w->read == NULL ? share_of(w, 0, dst, w->nbytes) : 0;
         return SFT_OK;
     }
@@ -168,7 +170,7 @@ static sft_status read_again(sft_stream *s, sft__run *run, sft__want *w, sft_err
     }
     if (run->kind == SFT__RUN_VIEW) {
         SFT_TRY(sft__watch_init(&watch, NULL, 0, false, err));
-        SFT_TRY(read_view(s, w, dst, &watch, err));
+        SFT_TRY(read_view(s, w, NULL, dst, &watch, err));
     } else {
         SFT_TRY(
             sft_source_read(source_of(s, run->source), place_of(run, w), dst, (size_t)size, err));

@@ -64,7 +64,7 @@ static sft_status check_view(const sft_catalog *catalog, const sft__view *v,
     for (uint32_t i = 0; i < v->tensor->piece_count && v->elements > 0; i++) {
         SFT_TRY(sft__view_grid(v, i, &g, &empty, err));
     }
-    return v->kernel == SFT_KERNEL_CONVERT ? sft_catalog_can_cast(catalog, v->tensor, err) : SFT_OK;
+    return v->kernel == SFT__KERNEL_CONVERT ? sft_catalog_can_cast(catalog, v->tensor, err) : SFT_OK;
 }
 
 static sft_status add(sft_stream *s, const sft_read_options *read, sft__want *w, sft_error *err) {
@@ -81,7 +81,7 @@ static sft_status add(sft_stream *s, const sft_read_options *read, sft__want *w,
         status = sft__fail(err, SFT_E_OVERFLOW, "the results' bytes together overflow 64 bits");
     }
     if (status == SFT_OK &&
-        (v.kernel != SFT_KERNEL_COPY || v.borrow || o.slice_count != 0 || o.dst_strides != NULL)) {
+        (v.kernel != SFT__KERNEL_COPY || v.borrow || o.slice_count != 0 || o.dst_strides != NULL)) {
         status = copy_read(s, &v, o, w, err);
     }
     if (status == SFT_OK) {
@@ -304,9 +304,31 @@ static sft_status plan_room(sft_stream *s, sft_error *err) {
 
 /* ---------------------------------------------------------------- sources */
 
+/* What slices and casts span of their sources, gaps included. */
+static void add_spans(sft_stream *s, const sft__want *w) {
+    sft__view v;
+    sft__grid g;
+    bool empty;
+
+    if (sft__view_init(&v, w->tensor, w->read, NULL) == SFT_OK) { /* as when it was added */
+        for (uint32_t k = 0; k < w->tensor->piece_count; k++) {
+            if (sft__view_grid(&v, k, &g, &empty, NULL) == SFT_OK && !empty) {
+                sft__grid_for_reading(&g);
+                s->sources[w->tensor->pieces[k].source].wanted += sft__grid_src_span(&g);
+            }
+        }
+    }
+    sft__view_reset(&v);
+}
+
 static void plan_sources(sft_stream *s) {
+    uint64_t total = 0;
+
     for (size_t i = 0; i < s->want_count; i++) {
         const sft__want *w = &s->wants[i];
+        if (w->nbytes > 0 && !sft__want_plain(w)) {
+            add_spans(s, w);
+        }
         for (uint32_t k = 0; k < w->tensor->piece_count && w->nbytes > 0; k++) {
             const uint32_t source = w->tensor->pieces[k].source;
             if (sft__want_plain(w) && w->dst == NULL) {
@@ -319,7 +341,11 @@ static void plan_sources(sft_stream *s) {
         }
     }
     for (size_t i = 0; i < s->source_count; i++) {
+        total += s->sources[i].wanted; /* overflow: a worse choice, no more */
+    }
+    for (size_t i = 0; i < s->source_count; i++) {
         sft__load_source *source = &s->sources[i];
+        source->total = total;
         if (source->wanted > 0) {
             sft__load_choose(source, sft_catalog_source_at(s->catalog, i), s->options.strategy,
                              s->options.alignment != 0);

@@ -77,10 +77,10 @@ static sft_status view_kernel(sft__view *v, const sft_read_options *o, sft_error
     v->borrow = (o->flags & SFT_READ_BORROW) != 0;
     if (v->dtype->id == from->id) {
         const bool elements = from->kind != SFT_KIND_OPAQUE && from->block_elements == 1;
-        v->kernel = swap && elements && from->alignment > 1 ? SFT_KERNEL_SWAP : SFT_KERNEL_COPY;
+        v->kernel = swap && elements && from->alignment > 1 ? SFT__KERNEL_SWAP : SFT__KERNEL_COPY;
         return SFT_OK;
     }
-    v->kernel = SFT_KERNEL_CONVERT;
+    v->kernel = SFT__KERNEL_CONVERT;
     if (sft_dtype_get(from->id) == NULL || sft_dtype_get(v->dtype->id) == NULL) {
         return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, v->tensor->name,
                                 v->tensor->name_len, "no cast from %s to %s", from->name,
@@ -161,6 +161,7 @@ sft_status sft__view_init(sft__view *v, const sft_tensor *tensor, const sft_read
     sft_read_options o;
 
     v->tensor = tensor;
+    v->ways = NULL;
     v->dims = v->dims_room;
     v->dst_stride = v->stride_room;
     SFT_TRY(sft__read_options_get(options, &o, err));

@@ -22,9 +22,10 @@ typedef struct sft__view {
     uint64_t low;    /* bytes of the result before its element 0 (strides below zero) */
     uint64_t span;   /* bytes from its lowest to its highest */
     uint32_t rank;   /* of the result */
-    uint32_t kernel; /* sft_kernel */
+    uint32_t kernel; /* sft__kernel */
     uint32_t convert_flags;
     bool borrow; /* SFT_READ_BORROW */
+    struct sft__load_source *ways; /* how the catalog's sources are read; NULL: as they read */
     sft_dim dims_room[SFT__VIEW_RANK];
     int64_t stride_room[SFT__VIEW_RANK];
 } sft__view;

@@ -393,9 +393,9 @@ static void test_pieces(void **state) {
 
 /* ---------------------------------------------------------------- plans */
 
-/* Rows, columns and steps of several tensors in one plan, past the page cache and through it, with
+/* Rows, columns and steps of several tensors in one stream, past the page cache and through it, with
  * casts: as sft_tensor_read brings them. */
-static void test_plans(void **state) {
+static void test_streamed_slices(void **state) {
     enum { TENSORS = 4, ROOM = 2 << 20 };
     const char *path = in_scratch("p.safetensors");
     unsigned long pieces = 0;
@@ -434,18 +434,18 @@ static void test_plans(void **state) {
         for (unsigned k = 0; k < 6; k++) {
             static const sft_strategy ways[] = {SFT_STRATEGY_AUTO, SFT_STRATEGY_READ,
                                                 SFT_STRATEGY_DIRECT};
-            sft_run_options run;
-            sft_target *target;
-            sft_plan *plan;
+            sft_stream_options how;
+            sft_stream_item item;
+            sft_stream *stream;
             const char *reason;
-            uint32_t to;
             uint64_t at = 0;
             memset(got, 0x55, ROOM);
             memset(want, 0x55, ROOM);
-            ok(sft_plan_create(&plan, NULL, &err), &err);
-            ok(sft_target_open_memory(&target, got, ROOM, NULL, &err), &err);
-            ok(sft_plan_add_target(plan, target, &to, &err), &err);
-            assert_int_equal(sft_plan_strategy(plan, 0, &reason), SFT_STRATEGY_AUTO);
+            SFT_INIT(&how);
+            how.strategy = ways[k % 3];
+            how.pool = k < 3 ? NULL : pool;
+            ok(sft_stream_create(&stream, c, &how, &err), &err);
+            assert_int_equal(sft_stream_strategy(stream, 0, &reason), SFT_STRATEGY_AUTO);
             for (size_t i = 0; i < TENSORS; i++) {
                 const sft_tensor *t = sft_catalog_at(c, i);
                 sft_slice slices[2];
@@ -466,29 +466,24 @@ static void test_plans(void **state) {
                 ok(sft_tensor_result(t, &o, NULL, NULL, &nbytes, &err), &err);
                 at += rnd_below(3); /* any alignment */
                 ok(sft_tensor_read(c, t, &o, want + at, (size_t)nbytes, &err), &err);
-                ok(sft_plan_add_tensor(plan, c, t, &o, to, at, &err), &err);
+                ok(sft_stream_add(stream, t, &o, got + at, (size_t)nbytes, &err), &err);
                 at += nbytes;
                 pieces++;
             }
-            SFT_INIT(&run);
-            run.strategy = ways[k % 3];
-            run.pool = k < 3 ? NULL : pool;
-            run.memory_bytes = rnd_below(2) ? 0 : 128 << 10;
-            ok(sft_plan_run(plan, &run, &err), &err);
-            const sft_strategy used = sft_plan_strategy(plan, 0, &reason);
+            do {
+                ok(sft_stream_next(stream, &item, &err), &err);
+            } while (item.tensor != NULL);
+            const sft_strategy used = sft_stream_strategy(stream, 0, &reason);
             assert_true(used == SFT_STRATEGY_READ || used == SFT_STRATEGY_DIRECT);
             assert_true(reason[0] != '\0');
             direct += used == SFT_STRATEGY_DIRECT;
-            assert_true(run.strategy != SFT_STRATEGY_READ || used == SFT_STRATEGY_READ);
+            assert_true(how.strategy != SFT_STRATEGY_READ || used == SFT_STRATEGY_READ);
             assert_memory_equal(got, want, ROOM); /* gaps and what is behind them included */
-            run.strategy = SFT_STRATEGY_MAP;
-            assert_int_equal(sft_plan_run(plan, &run, &err), SFT_E_ARG);
-            sft_plan_free(plan);
-            sft_target_close(target);
+            sft_stream_free(stream);
         }
         sft_catalog_close(c);
     }
-    printf("%lu slices in plans, %u plans past the page cache\n", pieces, direct);
+    printf("%lu slices in streams, %u streams past the page cache\n", pieces, direct);
     sft_pool_free(pool);
     free(got);
     free(want);
@@ -888,7 +883,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_plans),     cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_streamed_slices),     cmocka_unit_test(test_ring),
         cmocka_unit_test(test_verify),    cmocka_unit_test(test_verify_shared),
         cmocka_unit_test(test_select),    cmocka_unit_test(test_refused),
     };

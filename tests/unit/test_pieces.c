@@ -220,18 +220,6 @@ static void slices_of_pieces(void **state) {
         ok(sft_tensor_read(m.catalog, t, &o, got, (size_t)nbytes, &err), &err);
         assert_memory_equal(got, want, (size_t)nbytes);
         assert_int_equal(got[nbytes], 0x11);
-
-        sft_plan *plan;
-        sft_target *target;
-        memset(got, 0x22, (size_t)nbytes);
-        ok(sft_target_open_memory(&target, got, (size_t)nbytes, NULL, &err), &err);
-        ok(sft_plan_create(&plan, NULL, &err), &err);
-        ok(sft_plan_add_target(plan, target, NULL, &err), &err);
-        ok(sft_plan_add_tensor(plan, m.catalog, t, &o, 0, 0, &err), &err);
-        ok(sft_plan_run(plan, NULL, &err), &err);
-        assert_memory_equal(got, want, (size_t)nbytes);
-        sft_plan_free(plan);
-        sft_target_close(target);
         free(want);
         free(got);
         drop(&m);

@@ -174,72 +174,6 @@ static void scattered_columns(void **state) {
     free(file);
 }
 
-/* Rows of a remote tensor by one plan: 64 in one call, one by one only after a failure. */
-static void plans_batch_remote_reads(void **state) {
-    enum { ROWS = 300, ROW = 5000, WANTED = 150 };
-    const sft_source_vtable vtable = {
-        .struct_size = sizeof vtable, .read_at = remote_read_at, .read_many = remote_read_many};
-    const uint64_t shape[2] = {ROWS, ROW};
-    remote_source own;
-    sft_source *source;
-    sft_catalog *catalog;
-    sft_error err;
-    size_t size;
-    (void)state;
-    rnd_state = 21;
-    uint8_t *file = one_tensor_file(sft_dtype_get(SFT_U8), shape, 2, ROWS * ROW, 0, &size);
-    uint8_t *got = malloc(WANTED * ROW);
-    assert_non_null(got);
-    memset(&own, 0, sizeof own);
-    own.data = file;
-    own.fail_from = UINT64_MAX;
-    ok(sft_source_create(&source, &vtable, &own, size, SFT_SOURCE_REMOTE, "far", NULL, &err), &err);
-    ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
-    const sft_tensor *t = sft_catalog_at(catalog, 0);
-    for (int k = 0; k < 2; k++) {
-        sft_plan *plan;
-        sft_target *target;
-        sft_run_options o;
-        uint32_t index;
-        ok(sft_target_open_memory(&target, got, WANTED * ROW, NULL, &err), &err);
-        ok(sft_plan_create(&plan, NULL, &err), &err);
-        ok(sft_plan_add_target(plan, target, &index, &err), &err);
-        for (int64_t i = 0; i < WANTED; i++) { /* every second row, in any order */
-            const sft_slice row[1] = {{2 * i, 2 * i + 1, 1, SFT_SLICE_RANGE, 0}};
-            sft_read_options r;
-            SFT_INIT(&r);
-            r.slices = row;
-            r.slice_count = 1;
-            ok(sft_plan_add_tensor(plan, catalog, t, &r, index, (uint64_t)(i * 77 % WANTED * ROW),
-                                   &err),
-               &err);
-        }
-        SFT_INIT(&o);
-        own.singles = own.calls = own.ranges = 0;
-        if (k == 0) {
-            memset(got, 0, WANTED * ROW);
-            ok(sft_plan_run(plan, &o, &err), &err);
-            for (size_t i = 0; i < WANTED; i++) {
-                assert_memory_equal(got + i * 77 % WANTED * ROW, file + size - (ROWS - 2 * i) * ROW,
-                                    ROW);
-            }
-            assert_int_equal(own.calls, 3);
-            assert_int_equal(own.ranges, WANTED);
-            assert_int_equal(own.singles, 0);
-        } else {
-            own.fail_from = size - 20 * ROW;
-            assert_int_equal(sft_plan_run(plan, &o, &err), SFT_E_IO);
-            assert_string_equal(err.tensor, t->name);
-            own.fail_from = UINT64_MAX;
-        }
-        sft_plan_free(plan);
-        sft_target_close(target);
-    }
-    sft_catalog_close(catalog);
-    free(got);
-    free(file);
-}
-
 static int poll_after(void *ctx, const sft_progress *p) {
     int *left = ctx;
     assert_true(p->bytes_done <= p->bytes_total);
@@ -337,7 +271,6 @@ int main(void) {
         cmocka_unit_test(reads_are_few_and_ascending),
         cmocka_unit_test(remote_sources_get_batches),
         cmocka_unit_test(scattered_columns),
-        cmocka_unit_test(plans_batch_remote_reads),
         cmocka_unit_test(cancelling),
         cmocka_unit_test(truncated_files_are_errors),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert.c - sft_convert: checks, the choice of a way, and the way that serves every pair of
+ * move/kernels/convert.c - sft_convert: checks, the choice of a way, and the way that serves every pair of
  * types, 256 elements at a time through a carrier. Read first: convert.h and docs/casts.md.
  */
 #include "move/kernels/convert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert.h - the parts of sft_convert: every type is loaded into one of three carriers and
+ * move/kernels/convert.h - the parts of sft_convert: every type is loaded into one of three carriers and
  * stored from them, 256 elements at a time; frequent pairs have loops of their own. docs/casts.md
  * has the rules.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_float.h - the small float formats as data: one row per format, one routine each way.
+ * move/kernels/convert_float.h - the small float formats as data: one row per format, one routine each way.
  * All in integers, so that neither rounding modes nor flushing of subnormals nor x87 registers
  * matter.
  */

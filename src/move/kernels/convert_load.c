@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_load.c - every type of the format into a carrier. Read first: convert.h,
+ * move/kernels/convert_load.c - every type of the format into a carrier. Read first: convert.h,
  * convert_float.h.
  */
 #include "move/kernels/convert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_pair.c - loops for the frequent pairs (F16, BF16, F32, F64): portable, and AVX2 +
+ * move/kernels/convert_pair.c - loops for the frequent pairs (F16, BF16, F32, F64): portable, and AVX2 +
  * F16C on x86-64. Same results bit for bit; the unit tests compare them on every input and
  * remainder. The vector loops leave the last few elements to the portable ones. Read first:
  * convert.h.

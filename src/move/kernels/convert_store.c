@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_store.c - carriers into every type of the format. Floats of up to 32 bits and
+ * move/kernels/convert_store.c - carriers into every type of the format. Floats of up to 32 bits and
  * complex are stored from binary32, the rest from binary64 or from integers. Read first: convert.h,
  * convert_float.h.
  */

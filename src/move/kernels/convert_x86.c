@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/convert_x86.c - AVX2 and AVX-512 twins of the general way's inner loops. What
+ * move/kernels/convert_x86.c - AVX2 and AVX-512 twins of the general way's inner loops. What
  * is left over is done with the rest of the lane, which every lane has room for; only n results
  * count. Read first: convert.h, convert_float.h.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/cpu.c - see cpu.h. The answer is kept in one atomic word that only ever goes from "unknown"
+ * move/kernels/cpu.c - see cpu.h. The answer is kept in one atomic word that only ever goes from "unknown"
  * to its one final value: any number of threads may race to fill it in. (The instruction that asks
  * is slow under virtual machines, so asking every time would cost more than a small digest.)
  */

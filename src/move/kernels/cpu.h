@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/cpu.h - what this processor can do beyond the portable code. Every fast twin asks here
+ * move/kernels/cpu.h - what this processor can do beyond the portable code. Every fast twin asks here
  * before it runs; a build for another architecture gets 0.
  */
 #ifndef SFT_MOVE_CPU_H

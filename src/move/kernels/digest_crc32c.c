@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_crc32c.c - CRC32C (RFC 3720 appendix B.4; polynomial 0x1EDC6F41, bits reflected): the
+ * move/kernels/digest_crc32c.c - CRC32C (RFC 3720 appendix B.4; polynomial 0x1EDC6F41, bits reflected): the
  * portable twin, eight bytes at a time through eight tables ("slicing by 8"), and combination.
  */
 #include "move/kernels/digest_twins.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_crc32c_hw.c - CRC32C by the processor's own instruction (x86-64 SSE4.2, ARMv8). The
+ * move/kernels/digest_crc32c_hw.c - CRC32C by the processor's own instruction (x86-64 SSE4.2, ARMv8). The
  * instruction takes 3 cycles but one can start each cycle, so three stretches run side by side and
  * are joined by a carry-less multiplication. Where the processor multiplies four pairs at once
  * (VPCLMULQDQ on 512 bits), long inputs are folded 256 bytes at a time instead: twice as fast, so

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_sha256.c - SHA-256 (FIPS 180-4): the portable twin and the processor's own
+ * move/kernels/digest_sha256.c - SHA-256 (FIPS 180-4): the portable twin and the processor's own
  * instructions (x86 SHA extensions). digest.c does the buffering and the padding.
  */
 #include "move/kernels/digest_twins.h"

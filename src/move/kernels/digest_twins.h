@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/digest_twins.h - the digests' inner loops: one signature each, a portable twin and hardware
+ * move/kernels/digest_twins.h - the digests' inner loops: one signature each, a portable twin and hardware
  * twins that give the same result. digest.c chooses. A twin may only be called where move/cpu.h
  * allows it.
  */

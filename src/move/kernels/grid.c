@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/grid.c - making strided iterators small, and cutting them into parts. Read first: grid.h.
+ * move/kernels/grid.c - making strided iterators small, and cutting them into parts. Read first: grid.h.
  */
 #include "move/kernels/grid.h"
 

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/grid.h - N-dimensional strided iterators over bytes, and the copy kernel that runs them from
- * memory to memory. Pure: nothing here opens, reads or allocates. A grid is what a sft_move is
- * inside the library.
+ * move/kernels/grid.h - N-dimensional strided iterators over bytes, and the copy kernel that runs them from
+ * memory to memory. Pure: nothing here opens, reads or allocates.
  */
 #ifndef SFT_MOVE_GRID_H
 #define SFT_MOVE_GRID_H
 
 #include "base/compiler.h"
+
+/* What becomes of the elements on their way. */
+typedef enum sft__kernel {
+    SFT__KERNEL_COPY = 0,
+    SFT__KERNEL_CONVERT = 1, /* src_dtype to dst_dtype */
+    SFT__KERNEL_SWAP = 2     /* byte order within elements */
+} sft__kernel;
 
 /* Dimensions of more than one index whose product fits 64 bits: at most 63. */
 enum { SFT__GRID_RANK = 63 };

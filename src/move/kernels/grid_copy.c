@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/grid_copy.c - the copy kernel: blocks from strided memory to strided memory. The two inner
+ * move/kernels/grid_copy.c - the copy kernel: blocks from strided memory to strided memory. The two inner
  * dimensions make a sheet; lines of a sheet have loops of their own for the block sizes of
  * elements, and a sheet whose sides disagree about which dimension is inner (a transposition) is
  * walked in tiles.

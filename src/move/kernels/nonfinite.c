@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/nonfinite.c - counts NaN and infinities. Blocks are first searched 8 bytes at a time, all
+ * move/kernels/nonfinite.c - counts NaN and infinities. Blocks are first searched 8 bytes at a time, all
  * lanes of a word at once and without a branch; only a block that has something is counted one by
  * one. Read first: load.h.
  */
