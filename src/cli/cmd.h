@@ -21,7 +21,7 @@
 #ifndef SFT_CLI_CMD_H
 #define SFT_CLI_CMD_H
 
-#include "out.h"
+#include "cli/ui/out.h"
 #include <sft/extend.h>
 #include <sft/sft.h>
 #include <stdbool.h>

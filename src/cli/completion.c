@@ -2,7 +2,7 @@
  *
  * cli/completion.c - completion scripts for bash, zsh and fish, from the tables. Read cmd.h first.
  */
-#include "cmd.h"
+#include "cli/cmd.h"
 #include <string.h>
 
 static void put_choices(cli_out *o, const char *choices) { /* a|b|c -> a b c */

@@ -3,9 +3,9 @@
  * cli/fail.c - errors, warnings and the exit status. Everything goes to standard error in one
  * shape, and everything that may come from a file or an argument is escaped. Read cmd.h first.
  */
-#include "cmd.h"
-#include "sys.h"
-#include "team.h"
+#include "cli/cmd.h"
+#include "cli/sys.h"
+#include "cli/team.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  *
  * cli/help.c - --help and the command help, from the tables. Read cmd.h first.
  */
-#include "cmd.h"
-#include "sys.h"
+#include "cli/cmd.h"
+#include "cli/sys.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,15 +3,15 @@
  * cli/main.c - the table of commands, and the way from arguments to exit status. start.c: the
  * command safetensors. Read cmd.h first.
  */
-#include "cmd.h"
-#include "entry.h"
-#include "kept.h"
-#include "leftover.h"
-#include "lost.h"
-#include "ranks.h"
-#include "sys.h"
-#include "team.h"
-#include "url.h"
+#include "cli/cmd.h"
+#include "cli/entry.h"
+#include "cli/outputs/kept.h"
+#include "cli/operands/leftover.h"
+#include "cli/outputs/lost.h"
+#include "cli/operands/ranks.h"
+#include "cli/sys.h"
+#include "cli/team.h"
+#include "cli/operands/url.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * cli/man.c - manual pages in man(7) form, from the tables. Read cmd.h first.
  */
-#include "cmd.h"
+#include "cli/cmd.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
  * mixed;
  * "--" ends options. Read cmd.h first.
  */
-#include "cmd.h"
-#include "url.h"
-#include "sys.h"
+#include "cli/cmd.h"
+#include "cli/operands/url.h"
+#include "cli/sys.h"
 #include <stdlib.h>
 #include <string.h>
 

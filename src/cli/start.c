@@ -2,7 +2,7 @@
  *
  * cli/start.c - the command safetensors: one process. Read entry.h first.
  */
-#include "entry.h"
+#include "cli/entry.h"
 
 int main(int argc, char **argv) {
     return cli_main(argc, argv, NULL);

@@ -4,7 +4,7 @@
  */
 #ifndef _WIN32
 
-#include "sys.h"
+#include "cli/sys.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  */
 #ifdef _WIN32
 
-#include "sys.h"
+#include "cli/sys.h"
 #include <windows.h>
 
 #include <fcntl.h>

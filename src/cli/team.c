@@ -2,9 +2,9 @@
  *
  * cli/team.c - see team.h.
  */
-#include "team.h"
-#include "ranks.h"
-#include "sys.h"
+#include "cli/team.h"
+#include "cli/operands/ranks.h"
+#include "cli/sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

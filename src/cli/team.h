@@ -9,8 +9,8 @@
 #ifndef SFT_CLI_TEAM_H
 #define SFT_CLI_TEAM_H
 
-#include "cmd.h"
-#include "entry.h"
+#include "cli/cmd.h"
+#include "cli/entry.h"
 
 /* The job, by all; errors say which rank's they are. */
 sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,

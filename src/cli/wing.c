@@ -3,7 +3,7 @@
  * cli/wing.c - which wings there are, and whether they are linked in, opened on first use, or not
  * part of this build. Read wing.h first.
  */
-#include "wing.h"
+#include "cli/wing.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #ifndef SFT_CLI_WING_H
 #define SFT_CLI_WING_H
 
-#include "cmd.h"
+#include "cli/cmd.h"
 
 typedef enum cli_wing {
     CLI_WING_IMPORT = 0,

@@ -4,7 +4,7 @@
  * Read wing.h first.
  */
 #ifndef _WIN32
-#include "wing.h"
+#include "cli/wing.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

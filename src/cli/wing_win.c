@@ -4,7 +4,7 @@
  * wing.h first.
  */
 #ifdef _WIN32
-#include "wing.h"
+#include "cli/wing.h"
 #include <stdio.h>
 #include <string.h>
 #include <windows.h>

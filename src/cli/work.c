@@ -3,7 +3,7 @@
  * cli/work.c - rounds of units on the worker pool, and small things that several commands print.
  * Read work.h first.
  */
-#include "work.h"
+#include "cli/work.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

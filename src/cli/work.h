@@ -7,7 +7,7 @@
 #ifndef SFT_CLI_WORK_H
 #define SFT_CLI_WORK_H
 
-#include "cmd.h"
+#include "cli/cmd.h"
 
 /* What one unit of a round works with. */
 typedef struct cli_slot {
