@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Wings: libraries of their own on the public interfaces, each with its own dependencies. They compile
-# against src/base too: the static wing takes it from the static core; the shared wing has a private copy (its
-# symbols are local), so that the shared core exports nothing for it.
+# against src/base and src/fs too: the static wing takes them from the static core; the shared wing has a private copy
+# of what it needs of them (its symbols are local), so that the shared core exports nothing for it.
 #
 # sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
 # safetensors::NAME) of src/NAME and its sub-rooms, and sft_NAME_objects for the tool and the tests. Exported: what
@@ -21,11 +21,19 @@ function(sft_wing_sources name out)
   set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
+# The private copies come from here. The core's own objects answer for what is left out: a pool of the caller's is
+# run by the core that made it.
+set(SFT_GROUND_SOURCES ${SFT_CORE_SOURCES})
+list(FILTER SFT_GROUND_SOURCES INCLUDE REGEX "/src/(base|fs)/")
+list(FILTER SFT_GROUND_SOURCES EXCLUDE REGEX "/src/base/(pool|version)\\.c$")
+add_library(sft_ground STATIC ${SFT_GROUND_SOURCES})
+target_link_libraries(sft_ground PRIVATE sft_flags Threads::Threads)
+target_include_directories(sft_ground PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(sft_ground PRIVATE SFT_BUILDING)
+set_target_properties(sft_ground PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+
 function(sft_wing name)
   sft_wing_sources(${name} sources)
-  file(GLOB base CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
-  # The core's own objects answer for these: a pool of the caller's is run by the core that made it.
-  list(FILTER base EXCLUDE REGEX "/(pool|version)\\.c$")
   add_library(sft_${name}_objects OBJECT ${sources})
   target_link_libraries(sft_${name}_objects PRIVATE sft_flags ${ARGN} Threads::Threads)
   target_include_directories(sft_${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -36,9 +44,9 @@ function(sft_wing name)
   target_link_libraries(sft_${name}_static PUBLIC sft_static ${ARGN})
   set_target_properties(sft_${name}_static PROPERTIES EXPORT_NAME ${name}-static OUTPUT_NAME safetensors-${name})
 
-  add_library(sft_${name}_shared SHARED ${sources} ${base})
-  target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> ${ARGN} Threads::Threads
-    PUBLIC sft_shared)
+  add_library(sft_${name}_shared SHARED ${sources})
+  target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> $<BUILD_INTERFACE:sft_ground> ${ARGN}
+    Threads::Threads PUBLIC sft_shared)
   target_include_directories(sft_${name}_shared PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_definitions(sft_${name}_shared PRIVATE SFT_BUILDING)
   set_target_properties(sft_${name}_shared PROPERTIES EXPORT_NAME ${name}-shared OUTPUT_NAME safetensors-${name}

@@ -58,8 +58,8 @@ static sft_status shard_open(const sft__model *model, const sft__shard *shard, s
                              sft_error *err) {
     sft_catalog *catalog = model->catalog;
     const size_t prefix_len = strlen(model->prefix);
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
     bool missing;
     char *path = sft__arena_alloc(&catalog->arena, prefix_len + shard->name_len + 1, 1);
 
@@ -70,7 +70,7 @@ static sft_status shard_open(const sft__model *model, const sft__shard *shard, s
     memcpy(path, model->prefix, prefix_len);
     memcpy(path + prefix_len, shard->name, shard->name_len + 1);
     const sft_status status =
-        sft__file_open_below(model->folder, model->prefix, shard->name, &file, &st, &missing, err);
+        sft__fs_open_below(model->folder, model->prefix, shard->name, &file, &st, &missing, err);
     if (missing) {
         return SFT_OK;
     }

@@ -3,11 +3,11 @@
  * io/target.c - where results go: caller's memory, an open file, a stream, or the user's own
  * vtable. Checks ranges once, so that no implementation has to.
  */
-#include "io/target.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/thread.h"
-#include "io/copy.h"
+#include "fs/copy.h"
+#include "io/target.h"
 
 struct sft_target {
     sft_target_vtable vtable;
@@ -217,8 +217,8 @@ sft_status sft_target_open_memory(sft_target **out, void *data, size_t size,
 typedef struct fd_target {
     const sft_allocator *allocator;
     int fd;
-    sft__handle file;
-    sft__stream stream;
+    sft__fs_handle file;
+    sft__fs_stream stream;
     sft__mutex lock;
     uint64_t position; /* of a stream: bytes written so far */
 } fd_target;
@@ -226,13 +226,13 @@ typedef struct fd_target {
 static sft_status file_write(void *self, uint64_t offset, const void *data, size_t size,
                              sft_error *err) {
     const fd_target *t = self;
-    return sft__file_write_at(t->file, "descriptor", offset, data, size, err);
+    return sft__fs_write_at(t->file, "descriptor", offset, data, size, err);
 }
 
 static sft_status stream_write(void *self, uint64_t offset, const void *data, size_t size,
                                sft_error *err) {
     fd_target *t = self;
-    const sft__span part = {data, size};
+    const sft__fs_span part = {data, size};
     sft_status st;
 
     sft__mutex_lock(&t->lock);
@@ -241,7 +241,7 @@ static sft_status stream_write(void *self, uint64_t offset, const void *data, si
                           "a stream at byte %llu cannot take bytes of %llu",
                           (unsigned long long)t->position, (unsigned long long)offset);
     } else {
-        st = sft__stream_write(&t->stream, &part, 1, err);
+        st = sft__fs_stream_write(&t->stream, &part, 1, err);
         t->position += st == SFT_OK ? size : 0;
     }
     sft__mutex_unlock(&t->lock);
@@ -289,7 +289,7 @@ sft_status sft_target_open_fd(sft_target **out, int fd, const sft_allocator *all
     memset(&shape, 0, sizeof shape);
     shape.allocator = allocator;
     shape.fd = fd;
-    SFT_TRY(sft__stream_file(fd, &shape.file, err));
+    SFT_TRY(sft__fs_stream_file(fd, &shape.file, err));
     SFT_INIT(&vtable);
     vtable.write_at = file_write;
     vtable.descriptor = fd_descriptor;
@@ -306,7 +306,7 @@ sft_status sft_target_open_stream(sft_target **out, int fd, const sft_allocator 
     memset(&shape, 0, sizeof shape);
     shape.allocator = allocator;
     shape.fd = fd;
-    SFT_TRY(sft__stream_init(&shape.stream, fd, err));
+    SFT_TRY(sft__fs_stream_init(&shape.stream, fd, err));
     SFT_INIT(&vtable);
     vtable.write_at = stream_write;
     return fd_open(out, &shape, &vtable, SFT_TARGET_ORDERED, "stream", err);
@@ -316,7 +316,7 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
                             uint64_t src_offset, uint64_t size, sft__meter *meter, sft_error *err) {
     const bool file = target->vtable.write_at == file_write;
     fd_target *t = target->self;
-    sft__copy copy;
+    sft__fs_copy copy;
     sft_status st;
 
     if (!file && target->vtable.write_at != stream_write) {
@@ -324,7 +324,7 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
                          target->name);
     }
     memset(&copy, 0, sizeof copy);
-    SFT_TRY(sft__stream_file(src_fd, &copy.src, err));
+    SFT_TRY(sft__fs_stream_file(src_fd, &copy.src, err));
     copy.src_name = src_name;
     copy.src_offset = src_offset;
     copy.dst = t->file;
@@ -334,7 +334,7 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
     copy.allocator = target->allocator;
     copy.meter = meter;
     if (file) {
-        return sft__copy_range(&copy, err);
+        return sft__fs_copy_range(&copy, err);
     }
     copy.stream = &t->stream;
     sft__mutex_lock(&t->lock);
@@ -343,7 +343,7 @@ sft_status sft__target_copy(sft_target *target, uint64_t offset, int src_fd, con
                           "a stream at byte %llu cannot take bytes of %llu",
                           (unsigned long long)t->position, (unsigned long long)offset);
     } else {
-        st = sft__copy_range(&copy, err);
+        st = sft__fs_copy_range(&copy, err);
         t->position += st == SFT_OK ? size : 0;
     }
     sft__mutex_unlock(&t->lock);

@@ -5,7 +5,7 @@
 #ifndef SFT_IO_TARGET_H
 #define SFT_IO_TARGET_H
 
-#include "io/meter.h"
+#include "base/meter.h"
 #include <sft/extend.h>
 
 /* Copies `size` bytes of an open regular file to `offset` of a target made by sft_target_open_fd or

@@ -355,7 +355,7 @@ static sft_status run_ways(sft_plan *plan, const sft_run_options *o, sft_error *
 
 static void run_ways_close(sft_plan *plan) {
     for (size_t i = 0; i < plan->way_count; i++) {
-        sft__fd_close_direct(plan->ways[i].direct);
+        sft__fs_close_direct(plan->ways[i].direct);
         plan->ways[i].direct = -1;
     }
 }

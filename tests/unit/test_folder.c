@@ -8,7 +8,7 @@
 #include "unit/folder.h"
 
 #include "base/thread.h"
-#include "io/below.h"
+#include "fs/below.h"
 #include <errno.h>
 #include <sft/extend.h>
 #include <sft/sft.h>
@@ -575,7 +575,7 @@ static void links_that_stay_and_links_that_leave(void **state) {
         bool missing;
         sft_error err;
         sft_status st =
-            sft__open_below_resolved(at("links/in"), "t.safetensors", &fd, &missing, &err);
+            sft__fs_open_below_resolved(at("links/in"), "t.safetensors", &fd, &missing, &err);
         struct stat s;
         if (st == SFT_OK && fstat(fd, &s) == 0 && !S_ISREG(s.st_mode)) {
             st = SFT_E_NOT_REGULAR; /* what its caller finds */

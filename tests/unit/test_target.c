@@ -6,7 +6,7 @@
 #include "unit/files.h"
 
 #include "base/thread.h"
-#include "io/copy.h"
+#include "fs/copy.h"
 #include "io/target.h"
 #include <signal.h>
 #include <sys/socket.h>
@@ -330,7 +330,7 @@ static void copies_between_files(void **state) {
     } cases[] = {{0, 0, SIZE},     {0, 4096, SIZE}, {4096, 0, 8192},
                  {1, 0, SIZE - 1}, {5, 7, 11},      {0, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sft__copy c;
+        sft__fs_copy c;
         memset(&c, 0, sizeof c);
         const int dst = open(in_scratch("b"), O_RDWR | O_CREAT | O_TRUNC, 0666);
         c.src = src;
@@ -339,7 +339,7 @@ static void copies_between_files(void **state) {
         c.src_offset = cases[i].from;
         c.dst_offset = cases[i].to;
         c.size = cases[i].size;
-        assert_int_equal(sft__copy_range(&c, NULL), SFT_OK);
+        assert_int_equal(sft__fs_copy_range(&c, NULL), SFT_OK);
         char *back = malloc(SIZE + 1);
         assert_non_null(back);
         assert_int_equal(pread(dst, back, cases[i].size, (off_t)cases[i].to), cases[i].size);
@@ -347,7 +347,7 @@ static void copies_between_files(void **state) {
         free(back);
         c.size = SIZE + 1;
         sft_error err;
-        assert_int_equal(sft__copy_range(&c, &err), SFT_E_TRUNCATED);
+        assert_int_equal(sft__fs_copy_range(&c, &err), SFT_E_TRUNCATED);
         close(dst);
     }
     close(src);
@@ -361,7 +361,7 @@ static void copies_can_be_cancelled(void **state) {
     int polls = 0;
     sft__meter meter;
     sft_control control;
-    sft__copy c;
+    sft__fs_copy c;
     memset(&c, 0, sizeof c);
     SFT_INIT(&control);
     control.poll = poll_count;
@@ -374,7 +374,7 @@ static void copies_can_be_cancelled(void **state) {
     c.src_offset = 1; /* no shared blocks: those are all at once */
     c.size = 10 * SFT__METER_STEP - 1;
     c.meter = &meter;
-    assert_int_equal(sft__copy_range(&c, NULL), SFT_E_CANCELLED);
+    assert_int_equal(sft__fs_copy_range(&c, NULL), SFT_E_CANCELLED);
     assert_int_equal(polls, 3);
     assert_int_equal(sft__meter_add(&meter, 0, NULL), SFT_E_CANCELLED);
     assert_int_equal(polls, 3);

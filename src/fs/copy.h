@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * fs/copy.h - bytes from one file to another file or stream, inside the kernel where it can: shared
+ * blocks, copy_file_range, sendfile; else through a bounded buffer. copy_posix.c, copy_win.c.
+ */
+#ifndef SFT_FS_COPY_H
+#define SFT_FS_COPY_H
+
+#include "base/meter.h"
+#include "fs/stream.h"
+
+typedef struct sft__fs_copy {
+    sft__fs_handle src; /* a regular file */
+    const char *src_name;
+    uint64_t src_offset;
+    sft__fs_handle dst;
+    const char *dst_name;
+    uint64_t dst_offset;
+    const sft__fs_stream *stream; /* not NULL: goes there instead, at its position; dst is unused */
+    uint64_t size;
+    const sft_allocator *allocator; /* of the buffer, if one is needed */
+    sft__meter *meter;              /* may be NULL */
+} sft__fs_copy;
+
+/* SFT_E_TRUNCATED if the source ends before. What the target holds after a failure is unspecified.
+ */
+sft_status sft__fs_copy_range(const sft__fs_copy *copy, sft_error *err);
+
+#endif
