@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "catalog/model.h"
+#include "fs/below.h"
 #include "fs/half.h"
 #include <stdlib.h>
 
@@ -397,13 +398,13 @@ static sft_status choose_index(const listing *l, const char *path, const char **
 }
 
 static sft_status open_chosen(sft__model *model, const listing *l, sft_error *err) {
+    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
     sft__fs_handle file;
     sft__fs_stat st;
     sft_source *source;
     bool missing;
 
-    SFT_TRY(sft__fs_open_below(model->folder, model->prefix, model->index_name, &file, &st,
-                               &missing, err));
+    SFT_TRY(sft__fs_open_below(&root, model->index_name, &file, &st, &missing, err));
     SFT_TRY(sft__source_from_handle(&source, file, &st, model->index_name, SFT_ACCESS_READ,
                                     model->catalog->allocator, err));
     sft_status status = read_index(model, source, l, err);

@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "catalog/model.h"
+#include "fs/below.h"
 #include <stdio.h>
 
 const char *sft__show(sft__shown *shown, const char *name, size_t name_len) {
@@ -69,8 +70,9 @@ static sft_status shard_open(const sft__model *model, const sft__shard *shard, s
     }
     memcpy(path, model->prefix, prefix_len);
     memcpy(path + prefix_len, shard->name, shard->name_len + 1);
+    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
     const sft_status status =
-        sft__fs_open_below(model->folder, model->prefix, shard->name, &file, &st, &missing, err);
+        sft__fs_open_below(&root, shard->name, &file, &st, &missing, err);
     if (missing) {
         return SFT_OK;
     }

@@ -2,12 +2,11 @@
  *
  * fs/below_win.c - opening a file below a folder in a way that no link leads out. The file is opened
  * first and judged by where its handle really lies; nothing is read before that, and nobody can
- * exchange a link in between. Read first: sft__fs_open_below in file.h.
+ * exchange a link in between. Read first: below.h.
  */
 #ifdef _WIN32
 #include "base/alloc.h"
 #include "fs/below.h"
-#include "fs/file.h"
 #include "fs/wide_win.h"
 #include <windows.h>
 
@@ -98,16 +97,19 @@ static char *joined_path(const char *folder_path, const char *name, size_t *size
     return path;
 }
 
-sft_status sft__fs_open_below(sft__fs_handle folder, const char *folder_path, const char *name,
-                              sft__fs_handle *out, sft__fs_stat *st, bool *missing, sft_error *err) {
+sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__fs_handle *out,
+                              sft__fs_stat *st, bool *missing, sft_error *err) {
     sft_error record;
     sft_error *where = err != NULL ? err : &record;
     size_t size;
-    char *path = joined_path(folder_path, name, &size);
     sft_status status;
 
     *out = SFT__FS_NO_HANDLE;
     *missing = false;
+    if (root->links != SFT__FS_LINKS_INSIDE) {
+        return sft__fail(err, SFT_E_UNSUPPORTED, "%s: links are not told apart on Windows", name);
+    }
+    char *path = joined_path(root->path, name, &size);
     if (path == NULL) {
         return sft__fail_nomem(err, size);
     }
@@ -119,7 +121,7 @@ sft_status sft__fs_open_below(sft__fs_handle folder, const char *folder_path, co
         return sft__fail_sys(err, SFT_E_SHARD_MISSING, where->sys, "cannot open %s", name);
     }
     if (status == SFT_OK) {
-        status = judge((HANDLE)folder, (HANDLE)*out, name, err);
+        status = judge((HANDLE)root->directory, (HANDLE)*out, name, err);
         if (status != SFT_OK) {
             sft__fs_close(*out);
             *out = SFT__FS_NO_HANDLE;

@@ -36,12 +36,6 @@ sft_status sft__fs_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
 /* A handle of its own for a C library descriptor of a regular file. name: for messages. */
 sft_status sft__fs_open_fd(int fd, const char *name, sft__fs_handle *out, sft__fs_stat *st,
                            sft_error *err);
-/* Opens `name`, a relative path that sft__shard_name_check found harmless, below a folder that is
- * open as `folder` and called `folder_path` ("" is the current one). Symbolic links may not lead
- * out of the folder; only those of the Hugging Face cache (REPO/snapshots/... -> REPO/blobs/...)
- * may: else SFT_E_PATH. *missing: there is no such file; the status is SFT_E_SHARD_MISSING then. */
-sft_status sft__fs_open_below(sft__fs_handle folder, const char *folder_path, const char *name,
-                              sft__fs_handle *out, sft__fs_stat *st, bool *missing, sft_error *err);
 void sft__fs_close(sft__fs_handle file); /* SFT__FS_NO_HANDLE is fine */
 
 /* ---------------------------------------------------------------- facts */
@@ -49,6 +43,8 @@ void sft__fs_close(sft__fs_handle file); /* SFT__FS_NO_HANDLE is fine */
 sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st, sft_error *err);
 /* exists false (and SFT_OK) if there is nothing. Follows symbolic links. */
 sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, sft_error *err);
+/* Do both paths lead to one file that is there? */
+bool sft__fs_is_same(const char *a, const char *b);
 /* Appends where a path that is a symbolic link leads in the end, with its NUL. *is: it is one, and leads to
  * something. */
 sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_error *err);

@@ -512,8 +512,16 @@ static int close_direct(sft__fs_publish *p) {
     return sft__fs_direct_close(d);
 }
 
-/* The temporary name becomes the target's, unless that exists. */
+/* "No second names here", as opposed to "it went wrong". */
+static bool knows_no_links(int cause) {
+    return cause == EPERM || cause == ENOTSUP || cause == EOPNOTSUPP || cause == ENOSYS ||
+           cause == EMLINK;
+}
+
+/* The temporary name becomes the target's, unless that exists. A file system without second names is looked
+ * at first. */
 static int rename_new(sft__fs_publish *p) {
+    struct stat st;
 #if defined(__linux__) && defined(RENAME_NOREPLACE)
     if (renameat2(p->folder, p->temp, p->folder, p->base, RENAME_NOREPLACE) == 0) {
         p->named = false;
@@ -524,11 +532,20 @@ static int rename_new(sft__fs_publish *p) {
     }
 #endif
     /* A second name, then the first one goes. */
-    if (linkat(p->folder, p->temp, p->folder, p->base, 0) != 0) {
+    if (linkat(p->folder, p->temp, p->folder, p->base, 0) == 0) {
+        p->named = unlinkat(p->folder, p->temp, 0) != 0;
+        return 0;
+    }
+    if (!knows_no_links(errno)) {
         return -1;
     }
-    p->named = unlinkat(p->folder, p->temp, 0) != 0;
-    return 0;
+    if (fstatat(p->folder, p->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    const int rc = renameat(p->folder, p->temp, p->folder, p->base);
+    p->named = rc != 0;
+    return rc;
 }
 
 static sft_status not_committed(const sft__fs_publish *p, int cause, const char *step,
