@@ -20,7 +20,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "checkpoint/disk.h"
+#include "fs/file.h"
 #include <sft/extend.h>
 #include <sft/job.h>
 

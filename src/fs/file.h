@@ -16,11 +16,13 @@ typedef intptr_t sft__fs_handle;
 #define SFT__FS_NO_HANDLE ((sft__fs_handle)-1)
 
 typedef struct sft__fs_stat {
+    bool exists; /* else all is zero */
     uint64_t size;
     uint64_t device;
     uint64_t inode;
     int64_t mtime_ns;
     uint32_t mode; /* POSIX permission bits; 0644 on Windows */
+    uint32_t names; /* hard links */
     bool regular;
     bool folder;
 } sft__fs_stat;
@@ -41,8 +43,15 @@ void sft__fs_close(sft__fs_handle file); /* SFT__FS_NO_HANDLE is fine */
 /* ---------------------------------------------------------------- facts */
 
 sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st, sft_error *err);
+/* Of a descriptor of the C library. */
+sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error *err);
 /* exists false (and SFT_OK) if there is nothing. Follows symbolic links. */
 sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, sft_error *err);
+/* The same, and what would lie below a file is not there either: st->exists says so. */
+sft_status sft__fs_look(const char *path, sft__fs_stat *st, sft_error *err);
+bool sft__fs_is_directory(const char *path);
+/* Is what is open still what the path leads to? */
+bool sft__fs_is_at(sft__fs_handle file, const char *path);
 /* Do both paths lead to one file that is there? */
 bool sft__fs_is_same(const char *a, const char *b);
 /* Appends where a path that is a symbolic link leads in the end, with its NUL. *is: it is one, and leads to
@@ -66,6 +75,18 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
 /* All of it or an error; positioned. */
 sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offset, const void *src,
                             size_t size, sft_error *err);
+/* SFT_E_IO with EFBIG in err->sys if this process may not make a file of this size: growing past its limit
+ * would not only fail, but raise a signal. */
+sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err);
+/* Gives an open file its size, and blocks for all of it where the file system can: no space is told here.
+ * May be called again. */
+sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size, sft_error *err);
+sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, sft_error *err);
+/* To the disk. One that failed is never tried again: the system may have dropped the pages, a second one
+ * would lie. */
+sft_status sft__fs_sync(sft__fs_handle file, const char *name, sft_error *err);
+/* Starts writing to the disk what was written to the range; a hint. */
+void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size);
 /* Some bytes from the position of any C library descriptor, waiting if need be; *got 0: the end. */
 sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_error *err);
 /* Whole-file read-only mapping. size > 0. SFT_E_UNSUPPORTED where the file or its size cannot be

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #endif
 #include "base/checked.h"
+#include "fs/entry.h"
 #include "fs/file.h"
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@
 #define CALL_MAX ((size_t)1 << 30)
 
 static void stat_convert(const struct stat *s, sft__fs_stat *st) {
+    st->exists = true;
     st->size = s->st_size > 0 ? (uint64_t)s->st_size : 0;
     st->device = (uint64_t)s->st_dev;
     st->inode = (uint64_t)s->st_ino;
@@ -33,6 +36,7 @@ static void stat_convert(const struct stat *s, sft__fs_stat *st) {
     st->mtime_ns = (int64_t)s->st_mtim.tv_sec * 1000000000 + (int64_t)s->st_mtim.tv_nsec;
 #endif
     st->mode = (uint32_t)(s->st_mode & 07777u);
+    st->names = (uint32_t)s->st_nlink;
     st->regular = S_ISREG(s->st_mode);
     st->folder = S_ISDIR(s->st_mode);
 }
@@ -119,6 +123,10 @@ sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat
     }
     stat_convert(&s, st);
     return SFT_OK;
+}
+
+sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error *err) {
+    return sft__fs_stat_file(fd, name, st, err);
 }
 
 sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_error *err) {
@@ -255,6 +263,98 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
         size -= (size_t)n;
     }
     return SFT_OK;
+}
+
+sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
+    struct rlimit limit;
+
+    if ((off_t)size < 0 || (uint64_t)(off_t)size != size) {
+        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes", name,
+                             (unsigned long long)size);
+    }
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        size > limit.rlim_cur) {
+        return sft__fail_sys(
+            err, SFT_E_IO, EFBIG, "\"%s\" needs %llu bytes, this process may write files of %llu",
+            name, (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+    }
+    return SFT_OK;
+}
+
+static int give_size(int fd, off_t size) {
+    int rc;
+    do {
+        rc = ftruncate(fd, size);
+    } while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+/* Blocks for the whole file in one go; it does not become shorter. 0, or -1 with errno; where the system
+ * cannot, a mere size. */
+static int give_blocks(int fd, off_t size) {
+#if defined(__linux__)
+    int rc;
+    do {
+        rc = fallocate(fd, 0, 0, size);
+    } while (rc != 0 && errno == EINTR);
+    if (rc == 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS)) {
+        return rc;
+    }
+#elif defined(__APPLE__)
+    fstore_t store = {F_ALLOCATEALL, F_PEOFPOSMODE, 0, size, 0};
+    if (fcntl(fd, F_PREALLOCATE, &store) != 0 && errno == ENOSPC) {
+        return -1;
+    }
+#endif
+    return give_size(fd, size);
+}
+
+sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
+    return give_size((int)file, (off_t)size) == 0
+               ? SFT_OK
+               : sft__fail_sys(err, SFT_E_IO, errno, "cannot make \"%s\" %llu bytes long", name,
+                               (unsigned long long)size);
+}
+
+sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
+    sft__fs_stat st;
+
+    if (sft__fs_may_grow(name, size, NULL) != SFT_OK) {
+        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot make \"%s\" %llu bytes long", name,
+                             (unsigned long long)size);
+    }
+    if (size > 0 && give_blocks((int)file, (off_t)size) != 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
+                             (unsigned long long)size, name);
+    }
+    SFT_TRY(sft__fs_stat_file(file, name, &st, err));
+    return st.size == size ? SFT_OK : sft__fs_resize(file, name, size, err);
+}
+
+int sft__fs_sync_descriptor(int fd) {
+#if defined(__APPLE__) && defined(F_FULLFSYNC)
+    if (fcntl(fd, F_FULLFSYNC) == 0) {
+        return 0;
+    }
+    if (errno != ENOTSUP && errno != EINVAL) {
+        return -1;
+    }
+#endif
+    return fsync(fd);
+}
+
+sft_status sft__fs_sync(sft__fs_handle file, const char *name, sft_error *err) {
+    return sft__fs_sync_descriptor((int)file) == 0
+               ? SFT_OK
+               : sft__fail_sys(err, SFT_E_IO, errno, "cannot flush \"%s\"", name);
+}
+
+void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size) {
+#ifdef __linux__
+    (void)sync_file_range((int)file, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)file, (void)offset, (void)size;
+#endif
 }
 
 sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_error *err) {

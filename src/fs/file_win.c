@@ -28,11 +28,13 @@ static uint64_t join(DWORD high, DWORD low) {
 static void stat_convert(const BY_HANDLE_FILE_INFORMATION *info, sft__fs_stat *st) {
     const uint64_t ticks =
         join(info->ftLastWriteTime.dwHighDateTime, info->ftLastWriteTime.dwLowDateTime);
+    st->exists = true;
     st->size = join(info->nFileSizeHigh, info->nFileSizeLow);
     st->device = info->dwVolumeSerialNumber;
     st->inode = join(info->nFileIndexHigh, info->nFileIndexLow);
     st->mtime_ns = (int64_t)(ticks * 100); /* wraps for ages beyond use; compared only */
     st->mode = 0644;
+    st->names = info->nNumberOfLinks;
     st->folder = (info->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
     st->regular = !st->folder;
 }
@@ -45,6 +47,10 @@ sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat
     }
     stat_convert(&info, st);
     return SFT_OK;
+}
+
+sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error *err) {
+    return sft__fs_stat_file((sft__fs_handle)_get_osfhandle(fd), name, st, err);
 }
 
 /* Looks at an open handle; closes it unless it is what is wanted. */
@@ -147,6 +153,7 @@ sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, s
         status = sft__fs_stat_file((sft__fs_handle)h, path, st, err);
     } else {
         memset(st, 0, sizeof *st);
+        st->exists = true;
         status = SFT_OK;
     }
     (void)CloseHandle(h);
@@ -308,6 +315,48 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
         size -= n;
     }
     return SFT_OK;
+}
+
+sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
+    return size <= (uint64_t)INT64_MAX
+               ? SFT_OK
+               : sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
+                               (unsigned long long)size, name);
+}
+
+sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
+    FILE_END_OF_FILE_INFO end;
+
+    end.EndOfFile.QuadPart = (LONGLONG)size;
+    return SetFileInformationByHandle(handle_of(file), FileEndOfFileInfo, &end, sizeof end) != 0
+               ? SFT_OK
+               : sft__fail_sys(err, SFT_E_IO, last_error(),
+                               "cannot give \"%s\" a size of %llu bytes", name,
+                               (unsigned long long)size);
+}
+
+sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
+    FILE_ALLOCATION_INFO blocks;
+
+    SFT_TRY(sft__fs_may_grow(name, size, err));
+    blocks.AllocationSize.QuadPart = (LONGLONG)size;
+    if (SetFileInformationByHandle(handle_of(file), FileAllocationInfo, &blocks, sizeof blocks) ==
+            0 &&
+        GetLastError() == ERROR_DISK_FULL) {
+        return sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
+                             (unsigned long long)size, name);
+    }
+    return sft__fs_resize(file, name, size, err);
+}
+
+sft_status sft__fs_sync(sft__fs_handle file, const char *name, sft_error *err) {
+    return FlushFileBuffers(handle_of(file)) != 0
+               ? SFT_OK
+               : sft__fail_sys(err, SFT_E_IO, last_error(), "cannot flush \"%s\"", name);
+}
+
+void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size) {
+    (void)file, (void)offset, (void)size;
 }
 
 sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_error *err) {

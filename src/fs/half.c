@@ -4,7 +4,7 @@
  * is left of a run that was killed is a file of no bytes, .INDEX.sft-half.
  */
 #include "base/alloc.h"
-#include "fs/file.h"
+#include "fs/entry.h"
 #include "fs/half.h"
 #include <string.h>
 
@@ -27,6 +27,15 @@ static char *mark_of(const char *index, size_t *size) {
     return mark;
 }
 
+/* The mark may be there already. durable: its entry reaches the disk. */
+static sft_status make(const char *mark, bool durable, sft_error *err) {
+    sft__fs_handle file;
+
+    SFT_TRY(sft__fs_create(mark, &file, err));
+    sft__fs_close(file); /* nothing was written */
+    return durable ? sft__fs_sync_parent(mark, err) : SFT_OK;
+}
+
 sft_status sft_model_begin(const char *index, int durable, sft_error *err) {
     size_t size;
     char *mark = mark_of(index, &size);
@@ -34,9 +43,9 @@ sft_status sft_model_begin(const char *index, int durable, sft_error *err) {
     if (mark == NULL) {
         return sft__fail_nomem(err, size);
     }
-    sft_status status = sft__fs_half_make(mark, durable != 0, err);
+    sft_status status = make(mark, durable != 0, err);
     if (status == SFT_OK) {
-        status = sft__fs_half_remove(index, err);
+        status = sft__fs_remove(index, err);
     }
     sft__free(NULL, mark, size);
     return status;
@@ -49,7 +58,7 @@ sft_status sft_model_end(const char *index, sft_error *err) {
     if (mark == NULL) {
         return sft__fail_nomem(err, size);
     }
-    const sft_status status = sft__fs_half_remove(mark, err);
+    const sft_status status = sft__fs_remove(mark, err);
     sft__free(NULL, mark, size);
     return status;
 }

@@ -5,6 +5,7 @@
  */
 #ifndef _WIN32
 #include "base/alloc.h"
+#include "fs/keep.h"
 #include "fs/keep_posix.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +117,20 @@ sft_status sft_file_keep(int fd, const char *path, sft_error *err) {
     if (old >= 0) {
         (void)close(old); /* read-only */
     }
+    return status;
+}
+
+sft_status sft__fs_keep_path(const char *path, const char *old, sft_error *err) {
+    int fd;
+
+    do {
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0) {
+        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open \"%.200s\"", path);
+    }
+    const sft_status status = sft_file_keep(fd, old, err);
+    (void)close(fd); /* read-only */
     return status;
 }
 #else

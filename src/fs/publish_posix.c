@@ -3,19 +3,18 @@
  * fs/publish_posix.c - atomic publication on POSIX systems. Where the system offers it the file has
  * no name at all while it is written (O_TMPFILE), so that a killed process leaves nothing behind;
  * elsewhere it is called .NAME.tmp.<random>. All steps are relative to one open descriptor of the
- * folder. A failed fsync is never tried again: the kernel may have dropped the pages, a second call
- * would lie.
+ * folder.
  */
 #ifndef _WIN32
 #include "base/checked.h"
 #include "base/strmap.h"
 #include "fs/direct_posix.h"
+#include "fs/entry.h"
 #include "fs/keep_posix.h"
 #include "fs/publish.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -324,33 +323,6 @@ const char *sft__fs_publish_name(const sft__fs_publish *publish) {
 
 enum { WRITE_PIECE = 512 << 10 };
 
-static int give_size(int fd, off_t size) {
-    int rc;
-    do {
-        rc = ftruncate(fd, size);
-    } while (rc != 0 && errno == EINTR);
-    return rc;
-}
-
-/* Blocks for the whole file in one go. 0, or -1 with errno; where the system cannot, a mere size. */
-static int give_blocks(int fd, off_t size) {
-#if defined(__linux__)
-    int rc;
-    do {
-        rc = fallocate(fd, 0, 0, size);
-    } while (rc != 0 && errno == EINTR);
-    if (rc == 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS)) {
-        return rc;
-    }
-#elif defined(__APPLE__)
-    fstore_t store = {F_ALLOCATEALL, F_PEOFPOSMODE, 0, size, 0};
-    if (fcntl(fd, F_PREALLOCATE, &store) != 0 && errno == ENOSPC) {
-        return -1;
-    }
-#endif
-    return give_size(fd, size);
-}
-
 /* So little that writing it says at once if there is no room: blocks may come when the system writes it to
  * the disk. A rename over another file would make it do so, and wait. */
 static bool is_small(const sft__fs_publish *publish, uint64_t size) {
@@ -358,28 +330,15 @@ static bool is_small(const sft__fs_publish *publish, uint64_t size) {
 }
 
 sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    struct rlimit limit;
-
-    if ((off_t)size < 0 || (uint64_t)(off_t)size != size) {
-        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes",
-                             publish->path, (unsigned long long)size);
-    }
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        size > limit.rlim_cur) {
-        return sft__fail_sys(
-            err, SFT_E_IO, EFBIG, "\"%s\" needs %llu bytes, this process may write files of %llu",
-            publish->path, (unsigned long long)size, (unsigned long long)limit.rlim_cur);
-    }
-    return SFT_OK;
+    return sft__fs_may_grow(publish->path, size, err);
 }
 
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    SFT_TRY(sft__fs_publish_may_grow(publish, size, err));
-    const off_t bytes = (off_t)size;
-    if (size > 0 && (is_small(publish, size) ? give_size(publish->file, bytes)
-                                             : give_blocks(publish->file, bytes)) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
-                             (unsigned long long)size, publish->path);
+    SFT_TRY(sft__fs_may_grow(publish->path, size, err));
+    if (size > 0) {
+        SFT_TRY(is_small(publish, size)
+                    ? sft__fs_resize(publish->file, publish->path, size, err)
+                    : sft__fs_reserve(publish->file, publish->path, size, err));
     }
     if (publish->options.durability == SFT_DURABLE_FULL && size >= SFT__FS_DIRECT_FILE) {
         publish->direct = sft__fs_direct_open(publish->file, publish->options.allocator);
@@ -487,18 +446,6 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset, cons
 }
 
 /* ---------------------------------------------------------------- commit */
-
-static int sync_file(int fd) {
-#if defined(__APPLE__) && defined(F_FULLFSYNC)
-    if (fcntl(fd, F_FULLFSYNC) == 0) {
-        return 0;
-    }
-    if (errno != ENOTSUP && errno != EINVAL) {
-        return -1;
-    }
-#endif
-    return fsync(fd);
-}
 
 static int close_file(sft__fs_publish *p) {
     const int fd = p->file;
@@ -682,14 +629,6 @@ static sft_status publish_by_rename(sft__fs_publish *p, sft_error *err) {
     return rc == 0 ? SFT_OK : not_committed(p, errno, "rename", err);
 }
 
-/* The entry in the folder reaches the disk, too. Some file systems have nothing to sync there. */
-static int sync_folder(const sft__fs_publish *p) {
-    if (fsync(p->folder) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EOPNOTSUPP) {
-        return 0;
-    }
-    return -1;
-}
-
 sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
     const bool durable = publish->options.durability == SFT_DURABLE_FULL;
     int cause = 0;
@@ -698,7 +637,7 @@ sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
     if (close_direct(publish) != 0) {
         return not_committed(publish, errno, "close", err);
     }
-    if (durable && sync_file(publish->file) != 0) {
+    if (durable && sft__fs_sync_descriptor(publish->file) != 0) {
         return not_committed(publish, errno, "write to disk", err);
     }
     if (!publish->named) {
@@ -713,7 +652,7 @@ sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
         return sft__fail_sys(err, SFT_E_DURABILITY, errno,
                              "\"%s\" is in place, but closing it failed", publish->path);
     }
-    if (durable && sync_folder(publish) != 0) {
+    if (durable && sft__fs_sync_entries(publish->folder) != 0) {
         return sft__fail_sys(err, SFT_E_DURABILITY, errno,
                              "\"%s\" is in place, but its folder could not be written to disk",
                              publish->path);

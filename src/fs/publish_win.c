@@ -179,32 +179,11 @@ const char *sft__fs_publish_name(const sft__fs_publish *publish) {
 }
 
 sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    if (size > (uint64_t)INT64_MAX) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
-                             (unsigned long long)size, publish->path);
-    }
-    return SFT_OK;
+    return sft__fs_may_grow(publish->path, size, err);
 }
 
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    FILE_ALLOCATION_INFO blocks;
-    FILE_END_OF_FILE_INFO end;
-
-    SFT_TRY(sft__fs_publish_may_grow(publish, size, err));
-    blocks.AllocationSize.QuadPart = (LONGLONG)size;
-    end.EndOfFile.QuadPart = (LONGLONG)size;
-    if (SetFileInformationByHandle(publish->file, FileAllocationInfo, &blocks, sizeof blocks) ==
-            0 &&
-        GetLastError() == ERROR_DISK_FULL) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
-                             (unsigned long long)size, publish->path);
-    }
-    if (SetFileInformationByHandle(publish->file, FileEndOfFileInfo, &end, sizeof end) == 0) {
-        return sft__fail_sys(err, SFT_E_IO, (int32_t)GetLastError(),
-                             "cannot give \"%s\" a size of %llu bytes", publish->path,
-                             (unsigned long long)size);
-    }
-    return SFT_OK;
+    return sft__fs_reserve((sft__fs_handle)publish->file, publish->path, size, err);
 }
 
 static sft_status write_part(sft__fs_publish *p, uint64_t *offset, const uint8_t *data, size_t size,

@@ -3,6 +3,7 @@
  * fs/rewrite_posix.c - see rewrite.h.
  */
 #ifndef _WIN32
+#include "fs/entry.h"
 #include "fs/rewrite.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,15 +53,9 @@ sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*st
 
 sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool durable, sft_error *err) {
     int cause = 0;
-#if defined(__APPLE__) && defined(F_FULLFSYNC)
-    if (durable && fcntl((int)file, F_FULLFSYNC) != 0 && fsync((int)file) != 0) {
+    if (durable && sft__fs_sync_descriptor((int)file) != 0) {
         cause = errno;
     }
-#else
-    if (durable && fsync((int)file) != 0) {
-        cause = errno; /* never tried again: see publish_posix.c */
-    }
-#endif
     if (close((int)file) != 0 && cause == 0) {
         cause = errno;
     }
