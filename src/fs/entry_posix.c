@@ -50,6 +50,45 @@ sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
                                                  "cannot put \"%.200s\" in place", to);
 }
 
+/* "No second names here", as opposed to "it went wrong". */
+static bool knows_no_links(int cause) {
+    return cause == EPERM || cause == ENOTSUP || cause == EOPNOTSUPP || cause == ENOSYS ||
+           cause == EMLINK;
+}
+
+int sft__fs_rename_new_at(int directory, const char *from, const char *to) {
+    struct stat st;
+
+#if defined(__linux__) && defined(RENAME_NOREPLACE)
+    if (renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
+        return -1;
+    }
+#endif
+    /* A second name, then the first one goes. */
+    if (linkat(directory, from, directory, to, 0) == 0) {
+        return unlinkat(directory, from, 0) == 0 ? 0 : 1;
+    }
+    if (!knows_no_links(errno)) {
+        return -1;
+    }
+    if (fstatat(directory, to, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return renameat(directory, from, directory, to);
+}
+
+sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err) {
+    if (sft__fs_rename_new_at(AT_FDCWD, from, to) >= 0) {
+        return SFT_OK;
+    }
+    return sft__fail_sys(err, errno == EEXIST ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED, errno,
+                         "cannot put \"%.200s\" in place", to);
+}
+
 sft_status sft__fs_remove(const char *path, sft_error *err) {
     return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR
                ? SFT_OK

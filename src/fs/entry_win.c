@@ -43,7 +43,7 @@ sft_status sft__fs_make_directory(const char *path, sft_error *err) {
                : fail(err, SFT_E_IO, cause, "make the folder", path);
 }
 
-sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
+static sft_status move(const char *from, const char *to, DWORD flags, sft_error *err) {
     sft__fs_wide a;
     sft__fs_wide b;
 
@@ -54,13 +54,24 @@ sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
         return status;
     }
     const DWORD attributes = GetFileAttributesW(a.text);
-    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0) {
+    if (flags != 0 && attributes != INVALID_FILE_ATTRIBUTES &&
+        (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0) {
         (void)RemoveDirectoryW(b.text); /* an empty one: a directory does not replace it here */
     }
-    const DWORD cause = MoveFileExW(a.text, b.text, MOVEFILE_REPLACE_EXISTING) ? 0 : GetLastError();
+    const DWORD cause = MoveFileExW(a.text, b.text, flags) ? 0 : GetLastError();
     sft__fs_wide_reset(&a, NULL);
     sft__fs_wide_reset(&b, NULL);
-    return cause == 0 ? SFT_OK : fail(err, SFT_E_NOT_COMMITTED, cause, "put in place", to);
+    return cause == 0 ? SFT_OK
+                      : fail(err, cause == ERROR_ALREADY_EXISTS ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED,
+                             cause, "put in place", to);
+}
+
+sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
+    return move(from, to, MOVEFILE_REPLACE_EXISTING, err);
+}
+
+sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err) {
+    return move(from, to, 0, err);
 }
 
 sft_status sft__fs_remove(const char *path, sft_error *err) {

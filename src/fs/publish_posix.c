@@ -459,40 +459,11 @@ static int close_direct(sft__fs_publish *p) {
     return sft__fs_direct_close(d);
 }
 
-/* "No second names here", as opposed to "it went wrong". */
-static bool knows_no_links(int cause) {
-    return cause == EPERM || cause == ENOTSUP || cause == EOPNOTSUPP || cause == ENOSYS ||
-           cause == EMLINK;
-}
-
-/* The temporary name becomes the target's, unless that exists. A file system without second names is looked
- * at first. */
+/* The temporary name becomes the target's, unless that exists. */
 static int rename_new(sft__fs_publish *p) {
-    struct stat st;
-#if defined(__linux__) && defined(RENAME_NOREPLACE)
-    if (renameat2(p->folder, p->temp, p->folder, p->base, RENAME_NOREPLACE) == 0) {
-        p->named = false;
-        return 0;
-    }
-    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
-        return -1;
-    }
-#endif
-    /* A second name, then the first one goes. */
-    if (linkat(p->folder, p->temp, p->folder, p->base, 0) == 0) {
-        p->named = unlinkat(p->folder, p->temp, 0) != 0;
-        return 0;
-    }
-    if (!knows_no_links(errno)) {
-        return -1;
-    }
-    if (fstatat(p->folder, p->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        errno = EEXIST;
-        return -1;
-    }
-    const int rc = renameat(p->folder, p->temp, p->folder, p->base);
+    const int rc = sft__fs_rename_new_at(p->folder, p->temp, p->base);
     p->named = rc != 0;
-    return rc;
+    return rc < 0 ? -1 : 0;
 }
 
 static sft_status not_committed(const sft__fs_publish *p, int cause, const char *step,
