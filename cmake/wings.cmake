@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Extension libraries, each with its own dependencies. They use src/base too: the static library takes it from the
-# static core; the shared one has its objects again (with local symbols), so that the shared core exports nothing
-# for it.
+# Extension libraries, each with its own dependencies. They use src/base and src/fs too: the static library takes them
+# from the static core; the shared one has what it needs of them again (with local symbols), so that the shared core
+# exports nothing for it.
 #
 # sft_wing(NAME DEPENDENCY...) makes sft_NAME_static and sft_NAME_shared (safetensors::NAME-static, -shared and
 # safetensors::NAME) of src/NAME and its sub-rooms, compiled once as sft_NAME_objects. Exported: what
 # src/libsafetensors-NAME.map lists. A library of more rooms or headers than src/NAME and sft/NAME.h sets
 # SFT_WING_NAME_ROOMS and SFT_WING_NAME_HEADERS before.
+add_library(sft_ground STATIC $<TARGET_OBJECTS:sft_room_base> $<TARGET_OBJECTS:sft_room_fs>)
+set_target_properties(sft_ground PROPERTIES LINKER_LANGUAGE C)
+
 function(sft_wing name)
   set(rooms ${SFT_WING_${name}_ROOMS})
   if(NOT rooms)
@@ -26,9 +29,9 @@ function(sft_wing name)
   set_target_properties(sft_${name}_static PROPERTIES LINKER_LANGUAGE C EXPORT_NAME ${name}-static
     OUTPUT_NAME safetensors-${name})
 
-  add_library(sft_${name}_shared SHARED $<TARGET_OBJECTS:sft_${name}_objects> $<TARGET_OBJECTS:sft_room_base>)
-  target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> ${ARGN} Threads::Threads
-    PUBLIC sft_shared)
+  add_library(sft_${name}_shared SHARED $<TARGET_OBJECTS:sft_${name}_objects>)
+  target_link_libraries(sft_${name}_shared PRIVATE $<BUILD_INTERFACE:sft_flags> $<BUILD_INTERFACE:sft_ground> ${ARGN}
+    Threads::Threads PUBLIC sft_shared)
   set_target_properties(sft_${name}_shared PROPERTIES LINKER_LANGUAGE C EXPORT_NAME ${name}-shared
     OUTPUT_NAME safetensors-${name} VERSION ${PROJECT_VERSION} SOVERSION ${SFT_SOVERSION})
   if(NOT WIN32 AND NOT APPLE)

@@ -3,8 +3,8 @@
 """check_layers.py - the rules of the house that a machine can check. Standard library only.
 
   - a file of src/ROOM includes its own room, rooms before it in RANKS, and <sft/...>
-  - src/cli includes only <sft/...> and its own room; the wings may include src/base too
-  - src/format includes no header that opens, maps, reads or prints anything
+  - src/cli includes only <sft/...> and its own room; the wings may include src/base and src/fs too
+  - src/format includes no header that opens, maps, reads or prints anything: none of src/fs either
   - public headers include only <sft/...> and <stddef.h>, <stdint.h> (sft.hpp: any standard header)
   - platform headers (unistd.h, windows.h ...) only in *_posix.c, *_win.c, *_linux.c
   - every source file opens with the SPDX line and says what it is (at least two more comment lines)
@@ -19,10 +19,11 @@ import re
 import sys
 import tempfile
 
-RANKS = ["base", "format", "io", "catalog", "move"]
-# Rooms of other libraries: the rooms besides their own that they may include.
-WINGS = {"import": ["base"], "remote": ["base"], "cuda": ["base"], "mpi": ["base"], "mpitool": ["cli"],
-         "layout": ["base"], "checkpoint": ["base", "layout"]}
+RANKS = ["base", "fs", "format", "io", "catalog", "move"]
+GROUND = ["base", "fs"]
+# Rooms of other libraries: the rooms besides their own that they may include. Layouts are arithmetic.
+WINGS = {"import": GROUND, "remote": GROUND, "cuda": GROUND, "mpi": GROUND, "mpitool": ["cli"],
+         "layout": ["base"], "checkpoint": GROUND + ["layout"]}
 ALONE = list(WINGS) + ["cli"]
 LONGEST = 900
 WIDEST = 110
@@ -129,6 +130,8 @@ class Checker:
                 self.fault(path, number, "private headers are included as \"room/name.h\", not \"%s\"" % what)
             elif RANKS.index(first) > RANKS.index(room):
                 self.fault(path, number, "%s is above %s" % (first, room))
+            elif room == "format" and first == "fs":
+                self.fault(path, number, "src/format may not include \"%s\"" % what)
 
     def calls(self, path, room, text):
         code = strip_code(text)
@@ -179,6 +182,10 @@ class Checker:
 GOOD = "/* SPDX-License-Identifier: Apache-2.0 OR MIT\n *\n * a file\n * of a test\n */\n"
 CASES = [
     ("src/base/a.c", '#include "format/header.h"\n', "above"),
+    ("src/fs/a.c", '#include "format/header.h"\n', "above"),
+    ("src/fs/a.c", '#include "io/source.h"\n', "above"),
+    ("src/format/a.c", '#include "fs/file.h"\n', "may not include"),
+    ("src/layout/a.c", '#include "fs/file.h"\n', "only <sft/...>"),
     ("src/format/a.c", "#include <stdio.h>\n", "may not include"),
     ("src/format/a.c", "#include <sys/stat.h>\n", "may not include"),
     ("src/io/a.c", "#include <unistd.h>\n", "belongs into"),
@@ -197,11 +204,12 @@ CASES = [
     ("src/base/a.c", "int x; \n", "blanks"),
 ]
 INNOCENT = [
-    ("src/io/a.c", '#include "base/buf.h"\n#include "io/platform.h"\n#include <string.h>\n#include <sft/sft.h>\n'),
+    ("src/io/a.c", '#include "base/buf.h"\n#include "fs/file.h"\n#include <string.h>\n#include <sft/sft.h>\n'),
     ("src/io/a_posix.c", "#include <unistd.h>\n#include <sys/stat.h>\n"),
     ("src/cli/a.c", '#include "cli.h"\n#include <stdio.h>\nvoid f(void) { printf("strcpy(a)"); }\n'),
     ("src/base/a.c", "/* strcpy(a, b) */\nint x_strcpy(void);\n"),
-    ("src/import/a.c", '#include "base/buf.h"\n#include "import/b.h"\n'),
+    ("src/fs/a_posix.c", '#include "base/buf.h"\n#include "fs/file.h"\n#include <fcntl.h>\n'),
+    ("src/import/a.c", '#include "base/buf.h"\n#include "fs/publish.h"\n#include "import/b.h"\n'),
 ]
 
 

@@ -7,7 +7,7 @@
 #   2. the shared library exports only sft_[a-z0-9]...: nothing private, nothing foreign
 #   3. the public headers' functions are all exported, and nothing else is
 #   4. the shared library needs libc (libpthread, libm, the loader) alone
-#   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O, no allocation of its own
+#   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O (nor src/fs), no allocation of its own
 #   6. the stripped shared library has at most SIZE_LIMIT bytes (default 320,000, which is said of gcc)
 # For a wing: HEADER is its public header (3), NEEDED a pattern of the libraries it may need (4); 5 and 6 are
 # the core's. Prints each offence and exits 1.
@@ -86,7 +86,7 @@ done
 if [ -n "$objects" ]; then
     while read -r name; do
         fault "src/format needs $name"
-    done < <(nm -u "$tmp"/format/*.o | awk 'NF == 2 { print $2 }' | sort -u |
+    done < <(nm -u "$tmp"/format/*.o | awk 'NF == 2 { print $2 }' | sort -u | sed 's/^sft__fs_/src\/fs: &/' |
         grep -vE '^(sft_|(mem(cpy|move|set|cmp|chr)|bcmp)$|mem(cpy|move|set)_chk$|__mem(cpy|move|set)_chk$|str(len|ncmp|cmp|chr)$|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_$|__gcov|__asan|__ubsan|__tsan)')
 fi
 

@@ -97,7 +97,7 @@ sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err);
 void sft__catalog_parts_settle(sft_catalog *catalog);
 
 /* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
-sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,
+sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__fs_handle folder, const char *path,
                                     const sft__open *options, sft_error *err);
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
                                    const sft__open *options, sft_error *err);

@@ -6,7 +6,8 @@
  */
 #include "base/checked.h"
 #include "catalog/model.h"
-#include "io/half.h"
+#include "fs/below.h"
+#include "fs/half.h"
 #include <stdlib.h>
 
 #define WEIGHTS         ".safetensors"
@@ -42,7 +43,7 @@ static sft_status list_add(void *ctx, const char *name, size_t len, sft_error *e
     listed **list = weights ? &l->weights : &l->indexes;
     size_t *count = weights ? &l->weight_count : &l->index_count;
 
-    l->marked = l->marked || sft__half_is_mark(name, len);
+    l->marked = l->marked || sft__fs_half_is_mark(name, len);
     if (name[0] == '.' || (!weights && !has_suffix(name, len, INDEX))) {
         return SFT_OK;
     }
@@ -309,7 +310,7 @@ static sft_status set_prefix(sft__model *model, const char *path, size_t len, bo
         return sft__arena_failed(&model->catalog->arena, len + 2, err);
     }
     memcpy(prefix, path, len);
-    if (separator && len > 0 && sft__path_base(path) != path + len) {
+    if (separator && len > 0 && sft__fs_base_name(path) != path + len) {
         prefix[len++] = '/';
     }
     prefix[len] = '\0';
@@ -319,12 +320,12 @@ static sft_status set_prefix(sft__model *model, const char *path, size_t len, bo
 
 /* The index that named the files is there still, so none of them was replaced before it was opened:
  * who replaces a model removes its index first. */
-static sft_status same_index(const sft__model *model, const char *path, const sft__stat *then,
+static sft_status same_index(const sft__model *model, const char *path, const sft__fs_stat *then,
                              sft_error *err) {
-    sft__stat now;
+    sft__fs_stat now;
     bool there;
 
-    SFT_TRY(sft__path_stat(path, &there, &now, err));
+    SFT_TRY(sft__fs_stat_path(path, &there, &now, err));
     if (there && now.device == then->device && now.inode == then->inode && now.size == then->size &&
         now.mtime_ns == then->mtime_ns) {
         return SFT_OK;
@@ -335,10 +336,10 @@ static sft_status same_index(const sft__model *model, const char *path, const sf
 
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
                                    const sft__open *options, sft_error *err) {
-    sft__model model = {.catalog = catalog, .options = options, .folder = SFT__NO_HANDLE};
-    const char *base = sft__path_base(path);
+    sft__model model = {.catalog = catalog, .options = options, .folder = SFT__FS_NO_HANDLE};
+    const char *base = sft__fs_base_name(path);
     listing l;
-    sft__stat st;
+    sft__fs_stat st;
     sft_status status;
 
     model.index_name = sft__arena_copy(&catalog->arena, base, strlen(base));
@@ -346,9 +347,9 @@ sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *sourc
         return sft__arena_failed(&catalog->arena, strlen(base), err);
     }
     SFT_TRY(set_prefix(&model, path, (size_t)(base - path), false, err));
-    SFT_TRY(sft__path_open(model.prefix[0] != '\0' ? model.prefix : ".", &model.folder, &st, err));
+    SFT_TRY(sft__fs_open_any(model.prefix[0] != '\0' ? model.prefix : ".", &model.folder, &st, err));
     listing_init(&l, &model);
-    status = sft__folder_list(model.prefix, list_add, &l, err);
+    status = sft__fs_list(model.prefix, list_add, &l, err);
     if (status == SFT_E_IO || status == SFT_E_LIMIT) {
         status =
             SFT_OK; /* only orphans are looked for here: a folder may be searchable, not listable */
@@ -361,7 +362,7 @@ sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *sourc
     }
     listing_reset(&l);
     model_reset(&model);
-    sft__file_close(model.folder);
+    sft__fs_close(model.folder);
     return status;
 }
 
@@ -397,13 +398,13 @@ static sft_status choose_index(const listing *l, const char *path, const char **
 }
 
 static sft_status open_chosen(sft__model *model, const listing *l, sft_error *err) {
-    sft__handle file;
-    sft__stat st;
+    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
+    sft__fs_handle file;
+    sft__fs_stat st;
     sft_source *source;
     bool missing;
 
-    SFT_TRY(sft__file_open_below(model->folder, model->prefix, model->index_name, &file, &st,
-                                 &missing, err));
+    SFT_TRY(sft__fs_open_below(&root, model->index_name, &file, &st, &missing, err));
     SFT_TRY(sft__source_from_handle(&source, file, &st, model->index_name, SFT_ACCESS_READ,
                                     model->catalog->allocator, err));
     sft_status status = read_index(model, source, l, err);
@@ -439,14 +440,14 @@ static sft_status open_unindexed(sft__model *model, listing *l, sft_error *err) 
     SFT_TRY(sft__shards_load(model, err));
     if (model->elsewhere == NULL) { /* began, or ended, meanwhile? */
         const char *path = model->prefix[0] != '\0' ? model->prefix : ".";
-        SFT_TRY(sft__folder_list(path, look_again, NULL, err));
+        SFT_TRY(sft__fs_list(path, look_again, NULL, err));
         SFT_TRY(sft_model_check(path, err));
         SFT_TRY(sft__shards_count(model, err));
     }
     return sft__shards_merge(model, err);
 }
 
-sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, const char *path,
+sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__fs_handle folder, const char *path,
                                     const sft__open *options, sft_error *err) {
     sft__model model = {.catalog = catalog, .options = options, .folder = folder};
     listing l;
@@ -454,7 +455,7 @@ sft_status sft__catalog_open_folder(sft_catalog *catalog, sft__handle folder, co
 
     SFT_TRY(set_prefix(&model, path, strlen(path), true, err));
     listing_init(&l, &model);
-    status = sft__folder_list(model.prefix, list_add, &l, err);
+    status = sft__fs_list(model.prefix, list_add, &l, err);
     if (status == SFT_OK) {
         status = choose_index(&l, path, &model.index_name, err);
     }
@@ -485,7 +486,7 @@ static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *fi
                                  const sft__open *options, sft_error *err) {
     sft__model model = {.catalog = catalog,
                         .options = options,
-                        .folder = SFT__NO_HANDLE,
+                        .folder = SFT__FS_NO_HANDLE,
                         .elsewhere = files,
                         .prefix = "the model"};
     listing l;
@@ -493,7 +494,7 @@ static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *fi
 
     listing_init(&l, &model);
     if (files->index != NULL) {
-        const char *base = sft__path_base(sft_source_name(files->index));
+        const char *base = sft__fs_base_name(sft_source_name(files->index));
         model.index_name = sft__arena_copy(&catalog->arena, base, strlen(base));
         status = model.index_name == NULL ? sft__arena_failed(&catalog->arena, strlen(base), err)
                                           : read_index(&model, files->index, &l, err);

@@ -24,7 +24,7 @@ typedef struct sft__shard {
 typedef struct sft__model {
     sft_catalog *catalog;
     const sft__open *options;
-    sft__handle folder;
+    sft__fs_handle folder;
     const sft_model_files *elsewhere; /* NULL: the shards are in the folder */
     const char *prefix; /* of the shards' paths: "", or ending in a separator */
     sft__shard *shards; /* in byte order of their names */

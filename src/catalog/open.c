@@ -200,7 +200,7 @@ static sft_status open_index(sft_catalog **out, const sft_source *source, const 
     return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
-static sft_status open_folder(sft_catalog **out, sft__handle folder, const char *path,
+static sft_status open_folder(sft_catalog **out, sft__fs_handle folder, const char *path,
                               const sft__open *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
@@ -245,7 +245,7 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     return status;
 }
 
-static sft_status open_file(sft_catalog **out, sft__handle file, const sft__stat *st,
+static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__fs_stat *st,
                             const char *path, const sft__open *options, sft_error *err) {
     sft_source *source;
     bool is_index = ends_with(path, ".index.json");
@@ -287,15 +287,15 @@ static sft_status begin(sft_catalog **out, sft__open *options, const sft_open_op
 
 static sft_status open_path(sft_catalog **out, const char *path, const sft__open *options,
                             sft_error *err) {
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
 
-    SFT_TRY(sft__path_open(path, &file, &st, err));
+    SFT_TRY(sft__fs_open_any(path, &file, &st, err));
     if (!st.folder) {
         return open_file(out, file, &st, path, options, err);
     }
     const sft_status status = open_folder(out, file, path, options, err);
-    sft__file_close(file);
+    sft__fs_close(file);
     return status;
 }
 

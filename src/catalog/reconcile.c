@@ -74,7 +74,7 @@ static sft_status elsewhere(const survey *s, const sft_tensor *t, uint32_t file,
     sft__shown tensor;
     sft__shown named;
     sft__shown actual;
-    const char *path = sft__path_base(model->catalog->files[file].info.path);
+    const char *path = sft__fs_base_name(model->catalog->files[file].info.path);
 
     (void)sft__show(&tensor, t->name, t->name_len);
     (void)sft__show(&named, home->name, home->name_len);
@@ -106,7 +106,7 @@ static sft_status take_tensors(const survey *s, sft_tensor *tensors, sft_piece *
             const uint32_t entry = s->entry_of[at];
             sft__shown shown;
             if (entry == NO_ENTRY) {
-                const char *file = sft__path_base(catalog->files[f].info.path);
+                const char *file = sft__fs_base_name(catalog->files[f].info.path);
                 sft__shown where;
                 SFT_TRY(sft__problem_add(catalog, SFT_PROBLEM_ORPHAN_TENSOR, false, t->name,
                                          t->name_len, err, "%s in %s is not in the index: left out",

@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "catalog/model.h"
+#include "fs/below.h"
 #include <stdio.h>
 
 const char *sft__show(sft__shown *shown, const char *name, size_t name_len) {
@@ -58,8 +59,8 @@ static sft_status shard_open(const sft__model *model, const sft__shard *shard, s
                              sft_error *err) {
     sft_catalog *catalog = model->catalog;
     const size_t prefix_len = strlen(model->prefix);
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
     bool missing;
     char *path = sft__arena_alloc(&catalog->arena, prefix_len + shard->name_len + 1, 1);
 
@@ -69,8 +70,9 @@ static sft_status shard_open(const sft__model *model, const sft__shard *shard, s
     }
     memcpy(path, model->prefix, prefix_len);
     memcpy(path + prefix_len, shard->name, shard->name_len + 1);
+    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
     const sft_status status =
-        sft__file_open_below(model->folder, model->prefix, shard->name, &file, &st, &missing, err);
+        sft__fs_open_below(&root, shard->name, &file, &st, &missing, err);
     if (missing) {
         return SFT_OK;
     }

@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/dedupe.h"
-#include "checkpoint/disk.h"
+#include "fs/file.h"
 #include "layout/jsontree.h"
 
 typedef struct expanding {
@@ -336,8 +336,8 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
     memcpy(path, folder, len);
     path[len] = '/';
     memcpy(path + len + 1, SFT__DEDUPE_RECORD, sizeof SFT__DEDUPE_RECORD);
-    sft__checkpoint_disk_fact fact;
-    SFT_TRY(sft__checkpoint_disk_stat(path, &fact, e->err));
+    sft__fs_stat fact;
+    SFT_TRY(sft__fs_look(path, &fact, e->err));
     if (!fact.exists) {
         return SFT_OK;
     }

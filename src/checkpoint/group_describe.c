@@ -7,11 +7,12 @@
 #include "base/json.h"
 #include "checkpoint/group_save.h"
 #include "checkpoint/space.h"
+#include "fs/staged.h"
 #include <stdlib.h>
 
 sft_status sft__gsave_text(const sft__gsave *s, const char *name, const sft__buf *text,
                            sft_error *err) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     sft__buf path;
     if (text->failed) {
         return sft__fail_nomem(err, text->len);
@@ -19,13 +20,13 @@ sft_status sft__gsave_text(const sft__gsave *s, const char *name, const sft__buf
     sft__buf_init(&path, s->set.allocator);
     sft_status status = sft__stage_path(&path, s->stage.folder, name, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_disk_open(path.data, &disk, err);
+        status = sft__fs_staged_open(path.data, &disk, err);
         if (status == SFT_OK) {
-            status = sft__checkpoint_disk_write(disk, path.data, 0, text->data, text->len, err);
+            status = sft__fs_write_at(disk, path.data, 0, text->data, text->len, err);
             if (status == SFT_OK && s->stage.durable) {
-                status = sft__checkpoint_disk_sync(disk, path.data, err);
+                status = sft__fs_sync(disk, path.data, err);
             }
-            sft__checkpoint_disk_close(disk);
+            sft__fs_close(disk);
         }
     }
     sft__buf_reset(&path);
@@ -163,7 +164,7 @@ static sft_status write_marker(sft__gsave *s, const sft_checkpoint *c, const sft
     sft_status status = sft__gsave_text(s, "sft-checkpoint.json", &b, err);
     sft__buf_reset(&b);
     if (status == SFT_OK && s->stage.durable) {
-        status = sft__checkpoint_disk_sync_folder(s->stage.folder, err);
+        status = sft__fs_sync_directory(s->stage.folder, err);
     }
     return status;
 }

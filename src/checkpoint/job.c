@@ -197,22 +197,22 @@ static bool same_source(const sft_source *a, const sft_source *b) {
 static sft_status look_at(const sft_source *source, sft__job_source *s, sft_error *err) {
     const int fd = sft_source_descriptor(source);
     const char *const name = sft_source_name(source);
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     s->source = source;
     s->size = sft_source_size(source);
     s->mtime_ns = 0;
     s->timed = false;
     s->number = sft_source_version(source);
     if (fd >= 0) {
-        SFT_TRY(sft__checkpoint_disk_stat_fd(fd, name, &fact, err));
+        SFT_TRY(sft__fs_stat_fd(fd, name, &fact, err));
     } else if ((sft_source_flags(source) & (SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE)) != 0 ||
-               sft__checkpoint_disk_stat(name, &fact, NULL) != SFT_OK) {
+               sft__fs_look(name, &fact, NULL) != SFT_OK) {
         return SFT_OK;
     }
     if (fact.regular && fact.size == s->size) {
         s->mtime_ns = fact.mtime_ns;
         s->device = fact.device;
-        s->number = fact.number;
+        s->number = fact.inode;
         s->timed = true;
     }
     return SFT_OK;

@@ -21,7 +21,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/sizes.h"
-#include "checkpoint/disk.h"
+#include "fs/file.h"
 #include <sft/extend.h>
 #include <sft/job.h>
 

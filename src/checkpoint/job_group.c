@@ -32,7 +32,7 @@ static uint64_t get_number(const uint8_t *at) {
 
 void sft__crew_stop(running *r) {
     uint8_t one[8];
-    if (r->crew.group == NULL || r->crew.board == SFT__DISK_NONE) {
+    if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
         return;
     }
     sft__mutex_lock(&r->lock);
@@ -42,15 +42,15 @@ void sft__crew_stop(running *r) {
         return;
     }
     put_number(one, 1);
-    (void)!sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data, 0, one, 8, NULL);
+    (void)!sft__fs_write_at(r->crew.board, r->crew.board_path.data, 0, one, 8, NULL);
 }
 
 /* Rank 0 adds up what the others have done. */
 static void look_around(running *r) {
     const size_t size = r->crew.group->size;
     uint64_t others = 0;
-    if (sft__checkpoint_disk_read(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers,
-                                  8 * size, NULL) != SFT_OK) {
+    if (sft__fs_read_at(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers,
+                        8 * size, NULL) != SFT_OK) {
         return;
     }
     for (size_t i = 1; i < size; i++) {
@@ -63,18 +63,18 @@ static void look_around(running *r) {
 void sft__crew_tick(running *r) {
     uint8_t number[8];
     sft_error why;
-    if (r->crew.group == NULL || r->crew.board == SFT__DISK_NONE) {
+    if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
         return;
     }
     sft__mutex_lock(&r->lock);
     put_number(number, r->moved);
-    (void)!sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data,
-                                      8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
+    (void)!sft__fs_write_at(r->crew.board, r->crew.board_path.data,
+                            8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
     if (r->crew.group->rank == 0) {
         look_around(r);
     }
-    const bool stop = sft__checkpoint_disk_read(r->crew.board, r->crew.board_path.data, 0, number,
-                                                8, NULL) == SFT_OK &&
+    const bool stop = sft__fs_read_at(r->crew.board, r->crew.board_path.data, 0, number,
+                                      8, NULL) == SFT_OK &&
                       get_number(number) != 0 && r->status == SFT_OK;
     r->crew.stopped = r->crew.stopped || stop;
     sft__mutex_unlock(&r->lock);
@@ -88,17 +88,17 @@ static sft_status open_board(running *r, sft_error *err) {
     const bool first = r->crew.group->rank == 0;
     SFT_TRY(sft__stage_board(&r->stage, &r->crew.board_path, err));
     if (!first) {
-        return sft__checkpoint_disk_open(r->crew.board_path.data, &r->crew.board, err);
+        return sft__fs_staged_open(r->crew.board_path.data, &r->crew.board, err);
     }
     /* locked: of two groups at the same target one comes too late */
-    SFT_TRY(sft__checkpoint_disk_open_locked(r->crew.board_path.data, &r->crew.board, err));
+    SFT_TRY(sft__fs_staged_open_alone(r->crew.board_path.data, &r->crew.board, err));
     r->crew.numbers = sft__alloc_zero(r->job->allocator, size);
     if (r->crew.numbers == NULL) {
         return sft__fail_nomem(err, size);
     }
-    SFT_TRY(sft__checkpoint_disk_cut(r->crew.board, r->crew.board_path.data, 0, err));
-    return sft__checkpoint_disk_write(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers,
-                                      size, err);
+    SFT_TRY(sft__fs_resize(r->crew.board, r->crew.board_path.data, 0, err));
+    return sft__fs_write_at(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers,
+                            size, err);
 }
 
 /* ---------------------------------------------------------------- the same job? */
@@ -336,11 +336,11 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     }
     if (!first) { /* nothing of ours is open where rank 0 renames */
         sft__outputs_reset(&r->outputs);
-        sft__checkpoint_disk_close(r->journal);
-        r->journal = SFT__DISK_NONE;
+        sft__fs_close(r->journal);
+        r->journal = SFT__FS_NO_HANDLE;
     }
-    sft__checkpoint_disk_close(r->crew.board);
-    r->crew.board = SFT__DISK_NONE;
+    sft__fs_close(r->crew.board);
+    r->crew.board = SFT__FS_NO_HANDLE;
     SFT_TRY(sft__group_agree(g, SFT_OK, false, err));
     SFT_TRY(sft__group_agree(g, first ? sft__run_commit(r, err) : SFT_OK, false, err));
     *published = true;
@@ -349,10 +349,10 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
 
 /* Everybody has come to the end: what is in the staging folder is for the next run, if anything. */
 static void leave(running *r) {
-    if (r->crew.group->rank == 0 && r->journal != SFT__DISK_NONE &&
+    if (r->crew.group->rank == 0 && r->journal != SFT__FS_NO_HANDLE &&
         sft__stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {
-        sft__checkpoint_disk_close(r->crew.board);
-        r->crew.board = SFT__DISK_NONE;
+        sft__fs_close(r->crew.board);
+        r->crew.board = SFT__FS_NO_HANDLE;
         sft__run_leave(r);
     }
 }

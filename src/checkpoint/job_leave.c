@@ -8,10 +8,10 @@
 
 sft_status sft__run_check_kept(const sft__running *r, bool *published, sft_error *err) {
     const sft__stage *const s = &r->stage;
-    if (sft__checkpoint_disk_is_at(r->journal, r->journal_path.data)) {
+    if (sft__fs_is_at(r->journal, r->journal_path.data)) {
         return SFT_OK;
     }
-    if (s->fresh ? s->held && sft__checkpoint_disk_is_at(s->hold, s->root)
+    if (s->fresh ? s->held && sft__fs_is_at(s->hold, s->root)
                  : sft__stage_is_published(s)) {
         *published = true;
         return SFT_OK;
@@ -32,15 +32,15 @@ static bool has_units(const sft__running *r) {
 
 void sft__run_leave(sft__running *r) {
     const bool alone = r->options.tasks == 0 || r->crew.group != NULL;
-    if (!alone || r->journal == SFT__DISK_NONE || has_units(r)) {
+    if (!alone || r->journal == SFT__FS_NO_HANDLE || has_units(r)) {
         return; /* others may be at it; or it is not ours */
     }
-    sft__checkpoint_disk_close(r->journal);
-    r->journal = SFT__DISK_NONE;
+    sft__fs_close(r->journal);
+    r->journal = SFT__FS_NO_HANDLE;
     sft__outputs_reset(&r->outputs);
     if ((r->options.flags & SFT_JOB_FINISH) != 0) { /* what else is there is the tasks' */
-        (void)!sft__checkpoint_disk_remove(r->journal_path.data, NULL);
-        (void)sft__checkpoint_disk_remove_folder(r->stage.folder);
+        (void)!sft__fs_remove(r->journal_path.data, NULL);
+        (void)sft__fs_remove_directory(r->stage.folder);
     } else if (sft__stage_have_alone(&r->stage) && /* and nobody has been there meanwhile */
                sft__stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK &&
                !has_units(r)) {

@@ -34,9 +34,9 @@ static sft_status find_file(proof *p, const char *name, sft_source **out, sft_er
                                    p->folder != NULL ? NULL : p->r->stage.root};
     *out = NULL;
     for (size_t i = 0; i < 2 && folders[i] != NULL && *out == NULL; i++) {
-        sft__checkpoint_disk_fact fact;
+        sft__fs_stat fact;
         SFT_TRY(sft__stage_path(&p->path, folders[i], name, err));
-        SFT_TRY(sft__checkpoint_disk_stat(p->path.data, &fact, err));
+        SFT_TRY(sft__fs_look(p->path.data, &fact, err));
         if (fact.exists && fact.regular) {
             SFT_TRY(sft_source_open(out, p->path.data, SFT_ACCESS_READ, p->r->job->allocator, err));
         }

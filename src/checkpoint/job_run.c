@@ -58,13 +58,13 @@ sft_status sft__run_check_sources(const running *r, sft_error *err) {
         const sft__job_source *const s = &r->job->sources[i];
         const char *const name = sft_source_name(s->source);
         const int fd = sft_source_descriptor(s->source);
-        sft__checkpoint_disk_fact fact;
+        sft__fs_stat fact;
         if (!s->timed) {
             SFT_TRY(sft_source_unchanged(s->source, err));
             continue;
         }
-        SFT_TRY(fd >= 0 ? sft__checkpoint_disk_stat_fd(fd, name, &fact, err)
-                        : sft__checkpoint_disk_stat(name, &fact, err));
+        SFT_TRY(fd >= 0 ? sft__fs_stat_fd(fd, name, &fact, err)
+                        : sft__fs_look(name, &fact, err));
         if (fact.size != s->size || fact.mtime_ns != s->mtime_ns) {
             return sft__fail(err, SFT_E_CHANGED, "\"%.200s\" has changed since the job was planned",
                              name);
@@ -80,11 +80,11 @@ static sft_status write_lines(running *r, sft__buf *lines, sft_error *err) {
     if (lines->failed) {
         return sft__fail_nomem(err, lines->len);
     }
-    SFT_TRY(sft__checkpoint_disk_write(r->journal, r->journal_path.data, r->journal_size,
-                                       lines->data, lines->len, err));
+    SFT_TRY(sft__fs_write_at(r->journal, r->journal_path.data, r->journal_size,
+                             lines->data, lines->len, err));
     r->journal_size += lines->len;
     return r->options.durability == SFT_DURABLE_FULL
-               ? sft__checkpoint_disk_sync(r->journal, r->journal_path.data, err)
+               ? sft__fs_sync(r->journal, r->journal_path.data, err)
                : SFT_OK;
 }
 
@@ -116,12 +116,12 @@ sft_status sft__run_open_journal(running *r, sft_error *err) {
     sft__buf lines;
     SFT_TRY(
         sft__stage_journal(&r->stage, r->options.task, r->options.tasks, &r->journal_path, err));
-    SFT_TRY(sft__checkpoint_disk_open_locked(r->journal_path.data, &r->journal, err));
+    SFT_TRY(sft__fs_staged_open_alone(r->journal_path.data, &r->journal, err));
     if ((r->options.flags & SFT_JOB_RESTART) != 0) {
-        SFT_TRY(sft__checkpoint_disk_cut(r->journal, r->journal_path.data, 0, err));
+        SFT_TRY(sft__fs_resize(r->journal, r->journal_path.data, 0, err));
     }
     SFT_TRY(sft__journal_read(r->job, r->journal_path.data, &r->done, &valid, err));
-    SFT_TRY(sft__checkpoint_disk_cut(r->journal, r->journal_path.data, valid, err));
+    SFT_TRY(sft__fs_resize(r->journal, r->journal_path.data, valid, err));
     r->journal_size = valid;
     if (valid > 0) {
         return SFT_OK;
@@ -426,18 +426,18 @@ static sft_status prove_others(running *r, sft_error *err) {
 /* ---------------------------------------------------------------- the end */
 
 static sft_status write_text(running *r, const sft_job_text *text, sft__buf *path, sft_error *err) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     SFT_TRY(sft__stage_path(path, r->stage.folder, text->name, err));
     SFT_TRY(sft__stage_parents(&r->stage, r->stage.folder, text->name, err));
-    SFT_TRY(sft__checkpoint_disk_open(path->data, &disk, err));
-    sft_status status = sft__checkpoint_disk_cut(disk, path->data, 0, err);
+    SFT_TRY(sft__fs_staged_open(path->data, &disk, err));
+    sft_status status = sft__fs_resize(disk, path->data, 0, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_disk_write(disk, path->data, 0, text->data, text->size, err);
+        status = sft__fs_write_at(disk, path->data, 0, text->data, text->size, err);
     }
     if (status == SFT_OK && r->options.durability == SFT_DURABLE_FULL) {
-        status = sft__checkpoint_disk_sync(disk, path->data, err);
+        status = sft__fs_sync(disk, path->data, err);
     }
-    sft__checkpoint_disk_close(disk);
+    sft__fs_close(disk);
     return status;
 }
 
@@ -458,7 +458,7 @@ sft_status sft__run_commit(running *r, sft_error *err) {
     if (!r->done.committed) {
         SFT_TRY(write_texts(r, err));
         if (r->stage.durable) {
-            SFT_TRY(sft__checkpoint_disk_sync_folder(r->stage.folder, err));
+            SFT_TRY(sft__fs_sync_directory(r->stage.folder, err));
         }
         uint32_t headers = 0;
         SFT_TRY(sft__run_sum_headers(r, &headers, err));
@@ -468,9 +468,9 @@ sft_status sft__run_commit(running *r, sft_error *err) {
         sft__buf_reset(&lines);
         SFT_TRY(status);
     }
-    sft__checkpoint_disk_close(
+    sft__fs_close(
         r->journal); /* where it lies, nothing open may be renamed everywhere */
-    r->journal = SFT__DISK_NONE;
+    r->journal = SFT__FS_NO_HANDLE;
     return sft__stage_commit(&r->stage, err);
 }
 
@@ -513,7 +513,7 @@ static sft_status leave_to_others(const running *r, sft_error *err) {
 
 /* Of several tasks that see everything done, one publishes. */
 static sft_status publish_once(running *r, bool *published, sft_error *err) {
-    sft__checkpoint_disk guard = SFT__DISK_NONE;
+    sft__fs_handle guard = SFT__FS_NO_HANDLE;
     sft__buf path;
     sft_error why;
     if (r->options.tasks == 0 && (r->options.flags & SFT_JOB_FINISH) == 0) {
@@ -524,7 +524,7 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
     sft__buf_init(&path, r->job->allocator);
     sft_status status = sft__stage_guard(&r->stage, &path, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_disk_open_locked(path.data, &guard, &why);
+        status = sft__fs_staged_open_alone(path.data, &guard, &why);
         if (status == SFT_E_STATE || !sft__stage_is_there(&r->stage)) {
             status = leave_to_others(r, err);
         } else if (status == SFT_OK) {
@@ -534,8 +534,8 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
             *err = why;
         }
     }
-    sft__checkpoint_disk_close(guard);
-    if (guard != SFT__DISK_NONE) {
+    sft__fs_close(guard);
+    if (guard != SFT__FS_NO_HANDLE) {
         sft__stage_guard_end(path.data);
     }
     sft__buf_reset(&path);
@@ -584,8 +584,8 @@ sft_status sft__run_prepare(running *r, const sft_job *job, const char *director
                             const sft_job_run_options *options, sft_error *err) {
     memset(r, 0, sizeof *r);
     r->job = job;
-    r->journal = SFT__DISK_NONE;
-    r->crew.board = SFT__DISK_NONE;
+    r->journal = SFT__FS_NO_HANDLE;
+    r->crew.board = SFT__FS_NO_HANDLE;
     sft__buf_init(&r->crew.board_path, job->allocator);
     SFT_TRY(sft__options_read(&r->options, sizeof r->options, options,
                               SFT__UP_TO(sft_job_run_options, pool), "options", err));
@@ -678,8 +678,8 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
 void sft__run_reset(running *r) {
     const sft_allocator *const a = r->job->allocator;
     const size_t ranks = r->crew.group != NULL ? r->crew.group->size : 0;
-    sft__checkpoint_disk_close(r->journal);
-    sft__checkpoint_disk_close(r->crew.board);
+    sft__fs_close(r->journal);
+    sft__fs_close(r->crew.board);
     sft__buf_reset(&r->crew.board_path);
     sft__free(a, r->crew.owner, (r->job->unit_count + 1) * sizeof *r->crew.owner);
     sft__free(a, r->crew.numbers, 8 * (ranks + 1));

@@ -19,7 +19,7 @@ typedef struct sft__idle {
 typedef struct sft__crew {
     const sft_group *group; /* NULL: there is none */
     uint32_t *owner;        /* by unit: who does it */
-    sft__checkpoint_disk
+    sft__fs_handle
         board; /* numbers of 8 bytes: not 0 if somebody has failed; bytes moved, by rank */
     sft__buf board_path;
     uint8_t *numbers; /* rank 0: room for the board */
@@ -37,7 +37,7 @@ typedef struct sft__running {
     size_t *mine; /* units of this task that are to be done */
     size_t mine_count;
     uint64_t mine_bytes;
-    sft__checkpoint_disk journal;
+    sft__fs_handle journal;
     uint64_t journal_size;
     sft__buf journal_path;
     sft__mutex journal_lock; /* of the three above; taken before the other */

@@ -259,10 +259,10 @@ static sft_status take_text(const sft_job *job, const char *text, size_t size, c
 
 sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
                              sft_error *err) {
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     sft_source *source = NULL;
     *valid = 0;
-    SFT_TRY(sft__checkpoint_disk_stat(path, &fact, err));
+    SFT_TRY(sft__fs_look(path, &fact, err));
     if (!fact.exists || fact.size == 0) {
         return SFT_OK;
     }

@@ -148,11 +148,4 @@ typedef struct sft__lset_runs {
 void sft__lset_runs_add(sft__lset_runs *r, uint64_t rank);
 void sft__lset_runs_end(sft__lset_runs *r);
 
-/* checkpoint/folder_posix.c, folder_win.c: names of the entries of a folder, in no order. */
-typedef sft_status (*sft__ck_visit)(void *ctx, const char *name, size_t len, sft_error *err);
-sft_status sft__ck_list(const char *folder, sft__ck_visit visit, void *ctx, sft_error *err);
-bool sft__ck_is_folder(const char *path);
-/* The same where a wrong answer would leave something out: SFT_E_IO if it cannot be told. */
-sft_status sft__ck_look(const char *path, bool *folder, sft_error *err);
-
 #endif

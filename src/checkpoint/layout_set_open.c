@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/layout_set.h"
+#include "fs/file.h"
 #include <stdlib.h>
 
 #define MAX_TEXT UINT64_C(100000000)
@@ -211,7 +212,7 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
 
 static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *err) {
     strategies s = {set, path, NULL, 0, 0, NULL};
-    sft_status status = sft__ck_list(path, note_file, &s, err);
+    sft_status status = sft__fs_list(path, note_file, &s, err);
     if (status == SFT_OK) {
         status = merge_folder(&s, err);
     }
@@ -230,7 +231,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     sft_status status;
     *out = NULL;
     SFT_TRY(sft__lset_create(&set, options, err));
-    if (sft__ck_is_folder(path)) {
+    if (sft__fs_is_directory(path)) {
         status = open_folder(set, path, err);
     } else {
         status = read_file(set, path, &t, err);

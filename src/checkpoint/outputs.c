@@ -3,6 +3,7 @@
  * checkpoint/outputs.c - see outputs.h.
  */
 #include "checkpoint/outputs.h"
+#include "fs/copy.h"
 #include <errno.h>
 
 enum { MOST_OPEN = 256 };
@@ -16,7 +17,7 @@ sft_status sft__outputs_init(sft__outputs *o, const sft__stage *stage, sft_error
     }
     o->count = stage->job->count;
     for (size_t i = 0; i < o->count; i++) {
-        o->files[i].disk = SFT__DISK_NONE;
+        o->files[i].disk = SFT__FS_NO_HANDLE;
     }
     o->locked = sft__mutex_init(&o->lock);
     return o->locked ? SFT_OK : sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
@@ -24,7 +25,7 @@ sft_status sft__outputs_init(sft__outputs *o, const sft__stage *stage, sft_error
 
 void sft__outputs_reset(sft__outputs *o) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__checkpoint_disk_close(o->files[i].disk);
+        sft__fs_close(o->files[i].disk);
     }
     if (o->files != NULL) {
         sft__free(o->stage->allocator, o->files, (o->count + 1) * sizeof *o->files);
@@ -40,9 +41,9 @@ static bool close_one(sft__outputs *o) {
     for (size_t i = 0; i < o->count; i++) {
         sft__output *const f = &o->files[o->hand];
         o->hand = (o->hand + 1) % o->count;
-        if (f->disk != SFT__DISK_NONE && f->users == 0) {
-            sft__checkpoint_disk_close(f->disk);
-            f->disk = SFT__DISK_NONE;
+        if (f->disk != SFT__FS_NO_HANDLE && f->users == 0) {
+            sft__fs_close(f->disk);
+            f->disk = SFT__FS_NO_HANDLE;
             o->open--;
             return true;
         }
@@ -56,7 +57,7 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     sft__output *const out = &o->files[file];
     sft__buf path;
     sft_error why;
-    if (out->disk != SFT__DISK_NONE) {
+    if (out->disk != SFT__FS_NO_HANDLE) {
         return SFT_OK;
     }
     if (o->open >= MOST_OPEN) {
@@ -68,9 +69,9 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
         status = sft__stage_parents(o->stage, o->stage->folder, f->given.name, err);
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_disk_open(path.data, &out->disk, &why);
+        status = sft__fs_staged_open(path.data, &out->disk, &why);
         while (status != SFT_OK && why.sys == EMFILE && close_one(o)) {
-            status = sft__checkpoint_disk_open(path.data, &out->disk, &why);
+            status = sft__fs_staged_open(path.data, &out->disk, &why);
         }
         if (status != SFT_OK && err != NULL) {
             *err = why;
@@ -79,7 +80,7 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     if (status == SFT_OK) {
         o->open++;
         if (!out->made) {
-            status = sft__checkpoint_disk_reserve(out->disk, path.data, f->size, err);
+            status = sft__fs_reserve(out->disk, path.data, f->size, err);
             out->made = status == SFT_OK;
         }
     }
@@ -87,7 +88,7 @@ static sft_status open_file(sft__outputs *o, size_t file, sft_error *err) {
     return status;
 }
 
-static sft_status get(sft__outputs *o, size_t file, bool dirty, sft__checkpoint_disk *disk,
+static sft_status get(sft__outputs *o, size_t file, bool dirty, sft__fs_handle *disk,
                       sft_error *err) {
     sft__mutex_lock(&o->lock);
     const sft_status status = open_file(o, file, err);
@@ -115,7 +116,7 @@ void sft__outputs_close(sft__outputs *o) {
 
 sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__checkpoint_disk disk;
+        sft__fs_handle disk;
         SFT_TRY(get(o, i, false, &disk, err));
         put(o, i);
     }
@@ -124,9 +125,9 @@ sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err) {
 
 sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, const void *data,
                               size_t size, sft_error *err) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     SFT_TRY(get(o, file, true, &disk, err));
-    const sft_status status = sft__checkpoint_disk_write(
+    const sft_status status = sft__fs_write_at(
         disk, o->stage->job->files[file].given.name, offset, data, size, err);
     put(o, file);
     return status;
@@ -134,36 +135,36 @@ sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, con
 
 sft_status sft__outputs_copy(sft__outputs *o, size_t file, uint64_t offset, int fd, uint64_t from,
                              uint64_t size, uint64_t *moved, sft_error *err) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     *moved = 0;
     SFT_TRY(get(o, file, true, &disk, err));
-    const sft_status status = sft__checkpoint_disk_copy(disk, o->stage->job->files[file].given.name,
-                                                        offset, fd, from, size, moved, err);
+    const sft_status status = sft__fs_copy_cheaply(disk, o->stage->job->files[file].given.name,
+                                                   offset, fd, from, size, moved, err);
     put(o, file);
     return status;
 }
 
 sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void *data, size_t size,
                              sft_error *err) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     SFT_TRY(get(o, file, false, &disk, err));
-    const sft_status status = sft__checkpoint_disk_read(disk, o->stage->job->files[file].given.name,
-                                                        offset, data, size, err);
+    const sft_status status = sft__fs_read_at(disk, o->stage->job->files[file].given.name,
+                                              offset, data, size, err);
     put(o, file);
     return status;
 }
 
 void sft__outputs_soon(sft__outputs *o, size_t file, uint64_t offset, uint64_t size) {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     if (get(o, file, false, &disk, NULL) == SFT_OK) {
-        sft__checkpoint_disk_flush_soon(disk, offset, size);
+        sft__fs_sync_soon(disk, offset, size);
         put(o, file);
     }
 }
 
 sft_status sft__outputs_sync(sft__outputs *o, sft_error *err) {
     for (size_t i = 0; i < o->count; i++) {
-        sft__checkpoint_disk disk;
+        sft__fs_handle disk;
         sft__mutex_lock(&o->lock);
         const bool dirty = o->files[i].dirty;
         o->files[i].dirty = false;
@@ -171,7 +172,7 @@ sft_status sft__outputs_sync(sft__outputs *o, sft_error *err) {
         if (dirty) {
             SFT_TRY(get(o, i, false, &disk, err));
             const sft_status status =
-                sft__checkpoint_disk_sync(disk, o->stage->job->files[i].given.name, err);
+                sft__fs_sync(disk, o->stage->job->files[i].given.name, err);
             put(o, i);
             SFT_TRY(status);
         }
@@ -198,15 +199,15 @@ static sft_status sync_parents(sft__outputs *o, size_t file, sft_error *err) {
 
 sft_status sft__outputs_finish(sft__outputs *o, size_t file, bool sync, sft_error *err) {
     sft_status status = SFT_OK;
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     SFT_TRY(get(o, file, false, &disk, err));
     if (sync) {
-        status = sft__checkpoint_disk_sync(disk, o->stage->job->files[file].given.name, err);
+        status = sft__fs_sync(disk, o->stage->job->files[file].given.name, err);
     }
     sft__mutex_lock(&o->lock);
     if (--o->files[file].users == 0) {
-        sft__checkpoint_disk_close(disk);
-        o->files[file].disk = SFT__DISK_NONE;
+        sft__fs_close(disk);
+        o->files[file].disk = SFT__FS_NO_HANDLE;
         o->open--;
     }
     sft__mutex_unlock(&o->lock);

@@ -10,7 +10,7 @@
 #include "checkpoint/stage.h"
 
 typedef struct sft__output {
-    sft__checkpoint_disk disk;
+    sft__fs_handle disk;
     uint32_t users;
     bool dirty; /* written to, not flushed */
     bool made;  /* has its size, by this process */
@@ -33,7 +33,7 @@ void sft__outputs_reset(sft__outputs *o);
 sft_status sft__outputs_reserve(sft__outputs *o, sft_error *err);
 sft_status sft__outputs_write(sft__outputs *o, size_t file, uint64_t offset, const void *data,
                               size_t size, sft_error *err);
-/* See sft__checkpoint_disk_copy. */
+/* See sft__fs_copy_cheaply. */
 sft_status sft__outputs_copy(sft__outputs *o, size_t file, uint64_t offset, int fd, uint64_t from,
                              uint64_t size, uint64_t *moved, sft_error *err);
 sft_status sft__outputs_read(sft__outputs *o, size_t file, uint64_t offset, void *data, size_t size,

@@ -6,8 +6,8 @@
  */
 #include "base/error.h"
 #include "base/options.h"
-#include "checkpoint/disk.h"
 #include "checkpoint/space.h"
+#include "fs/file.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,7 +112,7 @@ static sft_status list_ranks(sft_resume *r, const sft__space_names *folders, uin
             *step = s;
         }
         sft_status status =
-            sft__ck_is_folder(folder) ? sft__space_list(&files, folder, err) : SFT_OK;
+            sft__fs_is_directory(folder) ? sft__space_list(&files, folder, err) : SFT_OK;
         if (status == SFT_OK) {
             status = add_files(r, &files, err);
         }
@@ -251,7 +251,7 @@ static sft_status collect_folders(sft_resume *r, const sft__space_names *names, 
                    : step.step > r->tracker ? "not committed: the tracker names an older iteration"
                                             : "";
         SFT_TRY(sft__space_path(r->c, r->c->folder, names->list[i], &step.path, err));
-        if (sft__ck_is_folder(step.path)) {
+        if (sft__fs_is_directory(step.path)) {
             SFT_TRY(add_step(r, &step, err));
         }
     }
@@ -338,8 +338,8 @@ static bool is_state(const char *name) {
 }
 
 static bool is_begun(const char *path) {
-    sft__checkpoint_disk_fact fact;
-    return sft__checkpoint_disk_stat(path, &fact, NULL) == SFT_OK && fact.exists && fact.regular &&
+    sft__fs_stat fact;
+    return sft__fs_look(path, &fact, NULL) == SFT_OK && fact.exists && fact.regular &&
            fact.size == 0;
 }
 
@@ -358,7 +358,7 @@ static sft_status check_files(const sft_resume *r, const char *folder, sft__spac
         status = sft__space_path(r->c, folder, all.list[i], &path, why);
         if (status == SFT_OK && state && is_begun(path)) {
             status = sft__fail(why, SFT_E_FORMAT, "%.200s is empty", all.list[i]);
-        } else if (status == SFT_OK && folders != NULL && sft__ck_is_folder(path)) {
+        } else if (status == SFT_OK && folders != NULL && sft__fs_is_directory(path)) {
             if (!sft__grow(r->c->allocator, &folders->list, &folders->room, folders->count + 1,
                            sizeof *folders->list)) {
                 status = sft__fail_nomem(why, folders->count);

@@ -3,11 +3,12 @@
  * checkpoint/space.c - opening a checkpoint of many ranks: which kind a folder is, its files, the
  * whole out of them. The kinds themselves are in space_*.c. Read checkpoint/space.h first.
  */
-#include "checkpoint/space.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/options.h"
+#include "checkpoint/space.h"
+#include "fs/below.h"
 #include <stdlib.h>
 
 #define MAX_TEXT UINT64_C(100000000)
@@ -165,7 +166,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 sft_status sft__space_list(sft__space_names *names, const char *folder, sft_error *err) {
-    SFT_TRY(sft__ck_list(folder, note_name, names, err));
+    SFT_TRY(sft__fs_list(folder, note_name, names, err));
     if (names->count > 1) {
         qsort(names->list, names->count, sizeof *names->list, by_bytes);
     }
@@ -270,7 +271,7 @@ static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
     sight s;
     memset(&s, 0, sizeof s);
     c->kind = SFT_CHECKPOINT_NONE;
-    SFT_TRY(sft__ck_list(folder, see, &s, err));
+    SFT_TRY(sft__fs_list(folder, see, &s, err));
     bool mindformers = false;
     bool sharded = false;
     if (s.metadata && !s.ranks && !s.topology) {
@@ -306,7 +307,7 @@ static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *er
     for (size_t i = 0; i < sizeof descriptions / sizeof descriptions[0]; i++) {
         named = named || strcmp(path + base, descriptions[i]) == 0;
     }
-    if (sft__ck_is_folder(path)) {
+    if (sft__fs_is_directory(path)) {
         c->folder = sft__arena_copy(&c->arena, path, len);
     } else if (named) {
         c->folder =
@@ -397,6 +398,40 @@ sft_status sft__space_add(sft_checkpoint *c, uint64_t rank, sft_catalog *catalog
 
 /* ---------------------------------------------------------------- files */
 
+sft_status sft__space_open_below(const char *folder, const char *name,
+                                 const sft_allocator *allocator, sft_source **out, bool *missing,
+                                 sft_error *err) {
+    sft__fs_root root = {SFT__FS_NO_HANDLE, folder, SFT__FS_LINKS_INSIDE};
+    sft__fs_handle file;
+    sft__fs_stat inside;
+    sft__fs_stat opened;
+    sft__buf path;
+
+    *out = NULL;
+    *missing = false;
+    SFT_TRY(sft__fs_open_any(folder, &root.directory, &inside, err));
+    sft_status status = sft__fs_open_below(&root, name, &file, &inside, missing, err);
+    sft__fs_close(root.directory);
+    SFT_TRY(status);
+    sft__buf_init(&path, allocator);
+    sft__buf_text(&path, folder);
+    sft__buf_text(&path, "/");
+    sft__buf_add(&path, name, strlen(name) + 1);
+    status = path.failed ? sft__fail_nomem(err, strlen(name))
+                         : sft_source_open(out, path.data, SFT_ACCESS_READ, allocator, err);
+    /* a source is opened by a name, which may lead elsewhere by now */
+    const int fd = status == SFT_OK ? sft_source_descriptor(*out) : -1;
+    if (fd >= 0 && (sft__fs_stat_fd(fd, name, &opened, NULL) != SFT_OK ||
+                    inside.device != opened.device || inside.inode != opened.inode)) {
+        sft_source_close(*out);
+        *out = NULL;
+        status = sft__fail(err, SFT_E_CHANGED, "%s was replaced while it was opened", name);
+    }
+    sft__fs_close(file);
+    sft__buf_reset(&path);
+    return status;
+}
+
 typedef struct named_file {
     const sft_checkpoint *c;
     bool missing;
@@ -407,8 +442,8 @@ static sft_status open_below(void *ctx, const char *const *names, size_t count,
                              sft_source **sources, sft_error *err) {
     named_file *const f = ctx;
     for (size_t i = 0; i < count; i++) {
-        SFT_TRY(sft__ck_open_below(f->c->folder, names[i], f->c->allocator, &sources[i],
-                                   &f->missing, err));
+        SFT_TRY(sft__space_open_below(f->c->folder, names[i], f->c->allocator, &sources[i],
+                                      &f->missing, err));
     }
     return SFT_OK;
 }

@@ -128,9 +128,8 @@ bool sft__space_is_shard(const char *name);
 sft_status sft__space_note_shards(sft_checkpoint *c, const sft__space_names *names,
                                   sft_error *err);
 
-/* folder_posix.c, folder_win.c: a file below a folder, through links only if they stay inside.
- * *missing: not there. */
-sft_status sft__ck_open_below(const char *folder, const char *name, const sft_allocator *allocator,
-                              sft_source **out, bool *missing, sft_error *err);
+/* A file below a folder, through links only if they stay inside. *missing: not there. */
+sft_status sft__space_open_below(const char *folder, const char *name, const sft_allocator *allocator,
+                                 sft_source **out, bool *missing, sft_error *err);
 
 #endif

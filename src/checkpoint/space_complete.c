@@ -91,8 +91,8 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
     for (size_t i = 0; i < count; i++) {
         sft_error why;
         bool missing; /* told by the catalog, which knows what the file was for */
-        const sft_status status = sft__ck_open_below(w->c->folder, names[i], w->c->allocator,
-                                                     &sources[i], &missing, &why);
+        const sft_status status = sft__space_open_below(w->c->folder, names[i], w->c->allocator,
+                                                        &sources[i], &missing, &why);
         if (status != SFT_OK && !missing) {
             if (err != NULL) {
                 *err = why;

@@ -2,8 +2,9 @@
  *
  * checkpoint/stage.c - see stage.h.
  */
-#include "checkpoint/stage.h"
 #include "checkpoint/layout_set.h"
+#include "checkpoint/stage.h"
+#include "fs/keep.h"
 #include <sft/extend.h>
 #include <stdio.h>
 
@@ -74,15 +75,15 @@ static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error
 /* Can the folder itself be replaced by a rename? */
 static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes, sft_error *err) {
     const char *const base = s->root + base_at(s->root);
-    sft__checkpoint_disk_fact target;
-    sft__checkpoint_disk_fact above;
+    sft__fs_stat target;
+    sft__fs_stat above;
     counting c = {0};
     *yes = false;
     if (*base == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
-    if (!target.exists && sft__checkpoint_disk_is_link(s->root)) {
+    SFT_TRY(sft__fs_look(s->root, &target, err));
+    if (!target.exists && sft__fs_is_link(s->root)) {
         return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is a link that leads nowhere", s->root);
     }
     if (!target.exists) {
@@ -92,10 +93,10 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
     if (!target.folder) {
         return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
     }
-    SFT_TRY(sft__checkpoint_disk_stat(parent, &above, err));
-    SFT_TRY(sft__ck_list(s->root, count_entry, &c, err));
+    SFT_TRY(sft__fs_look(parent, &above, err));
+    SFT_TRY(sft__fs_list(s->root, count_entry, &c, err));
     *yes = c.entries == 0 && above.exists && above.device == target.device &&
-           !sft__checkpoint_disk_is_link(s->root);
+           !sft__fs_is_link(s->root);
     return SFT_OK;
 }
 
@@ -135,8 +136,8 @@ sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *direct
         name = job->files[0].given.name;
         name += base_at(name);
     }
-    sft__checkpoint_disk_fact target;
-    SFT_TRY(sft__checkpoint_disk_stat(s->root, &target, err));
+    sft__fs_stat target;
+    SFT_TRY(sft__fs_look(s->root, &target, err));
     if (*name == '\0' ||
         !target.exists) { /* a directory that is not there appears with its files */
         SFT_TRY(find_folder(s, err));
@@ -165,20 +166,20 @@ sft_status sft__stage_init_set(sft__stage *s, const char *directory, bool durabl
 
 static void let_go(sft__stage *s) {
     if (s->held) {
-        sft__checkpoint_disk_close(s->hold);
+        sft__fs_close(s->hold);
         s->held = false;
     }
 }
 
 static sft_status hold(sft__stage *s, sft_error *err) {
     let_go(s);
-    SFT_TRY(sft__checkpoint_disk_hold_folder(s->folder, &s->hold, err));
+    SFT_TRY(sft__fs_hold_directory(s->folder, &s->hold, err));
     s->held = true;
     return SFT_OK;
 }
 
 bool sft__stage_have_alone(sft__stage *s) {
-    return s->held && sft__checkpoint_disk_hold_alone(s->hold);
+    return s->held && sft__fs_hold_alone(s->hold);
 }
 
 void sft__stage_reset(sft__stage *s) {
@@ -187,7 +188,7 @@ void sft__stage_reset(sft__stage *s) {
 }
 
 bool sft__stage_is_there(const sft__stage *s) {
-    return sft__ck_is_folder(s->folder);
+    return sft__fs_is_directory(s->folder);
 }
 
 /* ---------------------------------------------------------------- removing */
@@ -206,8 +207,8 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
     clearing *const c = ctx;
     (void)len;
     SFT_TRY(sft__stage_path(&c->path, c->folder, name, err));
-    if (sft__checkpoint_disk_is_link(c->path.data) || !sft__ck_is_folder(c->path.data)) {
-        return sft__checkpoint_disk_remove(c->path.data, err);
+    if (sft__fs_is_link(c->path.data) || !sft__fs_is_directory(c->path.data)) {
+        return sft__fs_remove(c->path.data, err);
     }
     char *const kept = sft__arena_copy(&c->arena, c->path.data, strlen(c->path.data));
     if (kept == NULL ||
@@ -232,10 +233,10 @@ static sft_status drop_all(const sft__stage *s, sft_error *err) {
     c.folders[c.count++] = s->folder;
     for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
         c.folder = c.folders[i];
-        status = sft__ck_list(c.folder, clear_entry, &c, err);
+        status = sft__fs_list(c.folder, clear_entry, &c, err);
     }
     while (c.count > 0) { /* inner ones were found later */
-        (void)sft__checkpoint_disk_remove_folder(c.folders[--c.count]);
+        (void)sft__fs_remove_directory(c.folders[--c.count]);
     }
     sft__free(s->allocator, c.folders, c.room * sizeof *c.folders);
     sft__arena_free(&c.arena);
@@ -248,10 +249,10 @@ sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
     return drop_all(s, err);
 }
 
-static bool is_source(const sft_job *job, const sft__checkpoint_disk_fact *fact) {
+static bool is_source(const sft_job *job, const sft__fs_stat *fact) {
     for (size_t i = 0; i < job->source_count; i++) {
         const sft__job_source *const s = &job->sources[i];
-        if (s->timed && s->device == fact->device && s->number == fact->number) {
+        if (s->timed && s->device == fact->device && s->number == fact->inode) {
             return true;
         }
     }
@@ -262,9 +263,9 @@ static bool is_source(const sft_job *job, const sft__checkpoint_disk_fact *fact)
  * renames, nobody could make the same plan again. */
 static sft_status check_replaced(const sft__stage *s, const char *name, sft__buf *path,
                                  sft_error *err) {
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     SFT_TRY(sft__stage_path(path, s->root, name, err));
-    SFT_TRY(sft__checkpoint_disk_stat(path->data, &fact, err));
+    SFT_TRY(sft__fs_look(path->data, &fact, err));
     if (fact.exists && !fact.regular) {
         return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
     }
@@ -281,7 +282,7 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
     const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
     sft__buf path;
     sft_status status = SFT_OK;
-    if (sft__checkpoint_disk_is_link(
+    if (sft__fs_is_link(
             s->folder)) { /* what lies behind it is not ours to write or remove */
         return sft__fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
                          s->folder);
@@ -294,9 +295,9 @@ sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
     SFT_TRY(status);
     SFT_TRY(sft__stage_ours(s, restart, err));
     if (!s->fresh) {
-        SFT_TRY(sft__checkpoint_disk_make_folder(s->root, err));
+        SFT_TRY(sft__fs_make_directory(s->root, err));
     }
-    if (restart && sft__ck_is_folder(s->folder)) {
+    if (restart && sft__fs_is_directory(s->folder)) {
         SFT_TRY(hold(s, err));
         if (!sft__stage_have_alone(s)) {
             return sft__fail(err, SFT_E_STATE,
@@ -317,7 +318,7 @@ sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_er
             status = sft__stage_path(&path, s->folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(s->folder) + 1 + i] = '\0';
-                status = sft__checkpoint_disk_sync_folder(path.data, err);
+                status = sft__fs_sync_directory(path.data, err);
             }
         }
     }
@@ -335,7 +336,7 @@ sft_status sft__stage_parents(const sft__stage *s, const char *folder, const cha
             status = sft__stage_path(&path, folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(folder) + 1 + i] = '\0';
-                status = sft__checkpoint_disk_make_folder(path.data, err);
+                status = sft__fs_make_directory(path.data, err);
             }
         }
     }
@@ -364,7 +365,7 @@ sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) 
 }
 
 void sft__stage_guard_end(const char *path) {
-    (void)!sft__checkpoint_disk_remove(path, NULL); /* another one may have it by now */
+    (void)!sft__fs_remove(path, NULL); /* another one may have it by now */
 }
 #else
 sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) {
@@ -405,7 +406,7 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
         status = sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
     } else if (status == SFT_OK &&
                (r->all || !sft__journal_is_committed(r->stage->job, path.data))) {
-        status = sft__checkpoint_disk_remove(path.data, err);
+        status = sft__fs_remove(path.data, err);
     }
     sft__buf_reset(&path);
     return status;
@@ -414,14 +415,14 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
 sft_status sft__stage_read(const sft__stage *s, const char *folder, sft__done *done,
                            sft_error *err) {
     reading r = {s, folder, done, false};
-    return sft__ck_is_folder(folder) ? sft__ck_list(folder, read_entry, &r, err) : SFT_OK;
+    return sft__fs_is_directory(folder) ? sft__fs_list(folder, read_entry, &r, err) : SFT_OK;
 }
 
 sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *err) {
     reading r = {s, folder, NULL, false};
-    SFT_TRY(sft__ck_list(folder, read_entry, &r, err));
+    SFT_TRY(sft__fs_list(folder, read_entry, &r, err));
     r.all = true;
-    return sft__ck_list(folder, read_entry, &r, err);
+    return sft__fs_list(folder, read_entry, &r, err);
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -435,12 +436,12 @@ sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
     }
     sft__buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        sft__checkpoint_disk_fact fact;
+        sft__fs_stat fact;
         status = sft__stage_path(&path, s->root, name_at(s->job, i), err);
         if (status == SFT_OK) {
-            status = sft__checkpoint_disk_stat(path.data, &fact, err);
+            status = sft__fs_look(path.data, &fact, err);
         }
-        if (status == SFT_OK && (fact.exists || sft__checkpoint_disk_is_link(path.data))) {
+        if (status == SFT_OK && (fact.exists || sft__fs_is_link(path.data))) {
             status = sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
         }
     }
@@ -455,9 +456,9 @@ bool sft__stage_is_published(const sft__stage *s) {
     for (size_t i = 0; i < s->job->count + s->job->text_count && all; i++) {
         const bool text = i >= s->job->count;
         const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
-        sft__checkpoint_disk_fact fact;
+        sft__fs_stat fact;
         all = sft__stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
-              sft__checkpoint_disk_stat(path.data, &fact, NULL) == SFT_OK && fact.regular &&
+              sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular &&
               fact.size == size;
     }
     sft__buf_reset(&path);
@@ -467,19 +468,19 @@ bool sft__stage_is_published(const sft__stage *s) {
 /* One file to its place; one that has gone there before is fine. */
 static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from, sft__buf *to,
                            sft_error *err) {
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     SFT_TRY(sft__stage_path(from, s->folder, name, err));
     SFT_TRY(sft__stage_path(to, s->root, name, err));
-    SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
+    SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
         return SFT_OK;
     }
     SFT_TRY(sft__stage_parents(s, s->root, name, err));
-    SFT_TRY(sft__checkpoint_disk_keep(from->data, to->data, err));
-    SFT_TRY(sft__checkpoint_disk_rename(from->data, to->data, err));
+    SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
+    SFT_TRY(sft__fs_rename(from->data, to->data, err));
     if (s->durable && strchr(name, '/') != NULL) {
         to->data[base_at(to->data) - 1] = '\0';
-        return sft__checkpoint_disk_sync_folder(to->data, err);
+        return sft__fs_sync_directory(to->data, err);
     }
     return SFT_OK;
 }
@@ -503,16 +504,16 @@ static const char *index_of(const sft_job *job) {
 /* What lies in the place of a text that is still to be moved goes. */
 static sft_status set_aside(const sft__stage *s, const char *name, bool index, sft__buf *from,
                             sft__buf *to, sft_error *err) {
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     SFT_TRY(sft__stage_path(from, s->folder, name, err));
     SFT_TRY(sft__stage_path(to, s->root, name, err));
-    SFT_TRY(sft__checkpoint_disk_stat(from->data, &fact, err));
+    SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
         return SFT_OK;
     }
-    SFT_TRY(sft__checkpoint_disk_keep(from->data, to->data, err));
+    SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
     return index ? sft_model_begin(to->data, s->durable, err)
-                 : sft__checkpoint_disk_remove(to->data, err);
+                 : sft__fs_remove(to->data, err);
 }
 
 static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
@@ -545,9 +546,9 @@ static sft_status replace_folder(const sft__stage *s, sft_error *err) {
     sft__buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
     sft__buf_add(&parent, "", 1);
     status = parent.failed ? sft__fail_nomem(err, base)
-                           : sft__checkpoint_disk_rename(s->folder, s->root, err);
+                           : sft__fs_rename(s->folder, s->root, err);
     if (status == SFT_OK && s->durable &&
-        sft__checkpoint_disk_sync_folder(parent.data, err) != SFT_OK) {
+        sft__fs_sync_directory(parent.data, err) != SFT_OK) {
         status = SFT_E_DURABILITY;
         if (err != NULL) {
             err->status = SFT_E_DURABILITY;
@@ -565,7 +566,7 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf_init(&to, s->allocator);
     sft_status status = sft__stage_board(s, &from, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_disk_remove(from.data, err);
+        status = sft__fs_remove(from.data, err);
     }
     if (status == SFT_OK && s->fresh) {
         status = replace_folder(s, err);
@@ -578,7 +579,7 @@ sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
     sft__buf_reset(&from);
     sft__buf_reset(&to);
     if (status == SFT_OK && s->durable) {
-        status = sft__checkpoint_disk_sync_folder(s->root, err);
+        status = sft__fs_sync_directory(s->root, err);
     }
     if (status == SFT_OK) {
         status = sft__stage_clean(s, s->folder, err);

@@ -11,6 +11,7 @@
 #define SFT_CHECKPOINT_STAGE_H
 
 #include "checkpoint/journal.h"
+#include "fs/staged.h"
 
 typedef struct sft__stage {
     const sft_job *job;
@@ -21,7 +22,7 @@ typedef struct sft__stage {
     bool fresh;
     bool durable;
     bool held; /* from opening on: nobody removes the staging folder meanwhile */
-    sft__checkpoint_disk hold;
+    sft__fs_handle hold;
 } sft__stage;
 
 /* Looks at the target: nothing is made yet. */

@@ -77,7 +77,7 @@ static sft_status push(looking *l, const char *folder, sft_error *err) {
 
 static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *err) {
     looking *const l = ctx;
-    sft__checkpoint_disk_fact fact;
+    sft__fs_stat fact;
     if (begins(name, ".sft-journal-") || strcmp(name, ".sft-board") == 0 ||
         begins(name, ".nfs")) { /* what a server keeps of a removed file that is open */
         return SFT_OK;
@@ -94,8 +94,8 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
         return SFT_OK;
     }
     SFT_TRY(sft__stage_path(&l->path, l->stage->folder, own, err));
-    const bool link = sft__checkpoint_disk_is_link(l->path.data);
-    SFT_TRY(sft__checkpoint_disk_stat(l->path.data, &fact, err));
+    const bool link = sft__fs_is_link(l->path.data);
+    SFT_TRY(sft__fs_look(l->path.data, &fact, err));
     if (!fact.exists && !link) { /* another process had it */
         return SFT_OK;
     }
@@ -132,8 +132,8 @@ sft_status sft__stage_ours(const sft__stage *s, bool any_plan, sft_error *err) {
         sft__buf_init(&folder, s->allocator);
         l.inner = l.folders[i];
         status = sft__stage_path(&folder, s->folder, l.inner, err);
-        if (status == SFT_OK && sft__ck_is_folder(folder.data)) {
-            status = sft__ck_list(folder.data, look_at, &l, err);
+        if (status == SFT_OK && sft__fs_is_directory(folder.data)) {
+            status = sft__fs_list(folder.data, look_at, &l, err);
         }
         sft__buf_reset(&folder);
     }

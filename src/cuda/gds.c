@@ -3,9 +3,9 @@
  * cuda/gds.c - see gds.h. Structures and numbers follow NVIDIA's public description of the cuFile
  * API.
  */
-#include "cuda/gds.h"
 #include "base/alloc.h"
-#include "cuda/file.h"
+#include "cuda/gds.h"
+#include "fs/probe.h"
 #include <sys/types.h>
 
 /* Both ways of going wrong in one value; 0 in the first: none. */
@@ -174,7 +174,7 @@ static const char *open_file(sft_cuda *cuda, const sft_source *source, sft__cuda
     const sft__cuda_gds *g = cuda->gds;
     cufile_descriptor descriptor;
 
-    out->direct = sft__cuda_fd_direct(sft_source_descriptor(source));
+    out->direct = sft__fs_open_direct(sft_source_descriptor(source));
     if (out->direct < 0) {
         return "the source is no file that can be read past the page cache";
     }
@@ -231,7 +231,7 @@ void sft__cuda_gds_close_file(const sft_cuda *cuda, sft__cuda_gds_file *file) {
     if (file->handle != NULL) {
         cuda->gds->handle_deregister(file->handle);
     }
-    sft__cuda_fd_close(file->direct);
+    sft__fs_close_direct(file->direct);
     file->handle = NULL;
     file->direct = -1;
 }

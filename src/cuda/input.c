@@ -36,7 +36,7 @@ static void open_input(sft_cuda *cuda, sft__cuda_input *in, const sft_source *so
     const int fd = sft_source_descriptor(source);
 
     if (in->strategy == SFT_STRATEGY_DIRECT) {
-        in->direct = sft__cuda_fd_direct(fd);
+        in->direct = sft__fs_open_direct(fd);
         if (in->direct < 0) {
             in->strategy = SFT_STRATEGY_READ;
             in->reason = "the file system has no direct reads";
@@ -46,7 +46,7 @@ static void open_input(sft_cuda *cuda, sft__cuda_input *in, const sft_source *so
     if ((o->flags & SFT_CUDA_DIRECT_STORAGE) != 0) {
         in->by_gds = sft__cuda_gds_open_file(cuda, source, &in->gds, &in->gds_reason);
     }
-    in->stamped = sft__cuda_fd_stamp(fd, &in->stamp);
+    in->stamped = sft__fs_stamp_fd(fd, &in->stamp);
 }
 
 void sft__cuda_inputs_open(sft_cuda *cuda, sft_cuda_loaded *l, const sft_cuda_load_options *o) {
@@ -80,11 +80,11 @@ sft_status sft__cuda_inputs_close(sft_cuda *cuda, sft_cuda_loaded *l, sft_status
     for (size_t i = 0; i < l->plan.source_count; i++) {
         sft__cuda_input *in = &l->inputs[i];
         const sft_source *source = sft_catalog_source_at(l->plan.catalog, i);
-        sft__cuda_stamp now;
+        sft__fs_stamp now;
         if (l->plan.wanted[i] == 0) {
             continue;
         }
-        sft__cuda_fd_close(in->direct);
+        sft__fs_close_direct(in->direct);
         in->direct = -1;
         sft__cuda_gds_close_file(cuda, &in->gds);
         if (atomic_load(&in->refused)) {
@@ -96,7 +96,7 @@ sft_status sft__cuda_inputs_close(sft_cuda *cuda, sft_cuda_loaded *l, sft_status
             in->gds_reason = "a read by cuFile failed, the ring was used";
         }
         if (status == SFT_OK && in->stamped &&
-            sft__cuda_fd_stamp(sft_source_descriptor(source), &now) &&
+            sft__fs_stamp_fd(sft_source_descriptor(source), &now) &&
             (now.size != in->stamp.size || now.mtime_ns != in->stamp.mtime_ns)) {
             status = sft__fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
                                sft_source_name(source));
@@ -107,7 +107,7 @@ sft_status sft__cuda_inputs_close(sft_cuda *cuda, sft_cuda_loaded *l, sft_status
 
 sft_status sft__cuda_input_read(sft__cuda_input *in, const sft_source *source, uint64_t offset,
                                 uint8_t *dst, uint64_t size, sft_error *err) {
-    const uint64_t mask = SFT__CUDA_DIRECT_ALIGN - 1;
+    const uint64_t mask = SFT__FS_DIRECT_ALIGN - 1;
     const uint64_t file_pages = sft_source_size(source) & ~mask;
     const uint64_t end = offset + size; /* within the source */
     uint64_t from = offset;
@@ -116,7 +116,7 @@ sft_status sft__cuda_input_read(sft__cuda_input *in, const sft_source *source, u
         const uint64_t a = offset & ~mask;
         uint64_t b = (end + mask) & ~mask; /* a file is far from 2^64 long */
         b = b < file_pages ? b : file_pages;
-        if (b > a && sft__cuda_fd_read(in->direct, a, dst - (offset - a), (size_t)(b - a))) {
+        if (b > a && sft__fs_read_direct(in->direct, a, dst - (offset - a), (size_t)(b - a))) {
             from = b < end ? b : end;
         } else if (b > a) {
             atomic_store_explicit(&in->refused, true, memory_order_relaxed);

@@ -6,16 +6,16 @@
 #define SFT_CUDA_LOAD_H
 
 #include "cuda/device.h"
-#include "cuda/file.h"
 #include "cuda/gds.h"
 #include "cuda/plan.h"
+#include "fs/probe.h"
 
 /* One source of the catalog, and how it is read. */
 typedef struct sft__cuda_input {
     sft_strategy strategy; /* AUTO: nothing of it is wanted */
     const char *reason;
     const char *gds_reason;
-    sft__cuda_stamp stamp;
+    sft__fs_stamp stamp;
     sft__cuda_gds_file gds;
     int direct; /* descriptor, or -1 */
     bool stamped;

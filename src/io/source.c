@@ -16,7 +16,7 @@ struct sft_source {
     size_t block_size; /* of this allocation */
     const char *name;
     uint32_t flags;
-    sft__stamp stamp; /* of the descriptor that a stranger's vtable has */
+    sft__fs_stamp stamp; /* of the descriptor that a stranger's vtable has */
     bool stamped;
     bool ours; /* the vtable fills its errors as sft_source_read promises */
 };
@@ -93,18 +93,18 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
                             err));
     (*out)->self = self;
     (*out)->ours = false;
-    (*out)->stamped = sft__fd_stamp(sft_source_descriptor(*out), &(*out)->stamp);
+    (*out)->stamped = sft__fs_stamp_fd(sft_source_descriptor(*out), &(*out)->stamp);
     return SFT_OK;
 }
 
 sft_status sft_source_unchanged(const sft_source *source, sft_error *err) {
-    sft__stat then;
-    sft__stamp was = source->stamp;
-    sft__stamp now;
+    sft__fs_stat then;
+    sft__fs_stamp was = source->stamp;
+    sft__fs_stamp now;
     bool known = source->stamped;
 
     if (sft__source_stamp(source, &then)) {
-        was = (sft__stamp){then.size, then.mtime_ns};
+        was = (sft__fs_stamp){then.size, then.mtime_ns};
         known = true;
     }
     if (known && sft__source_now(source, &now) &&

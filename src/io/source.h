@@ -6,13 +6,13 @@
 #define SFT_IO_SOURCE_H
 
 #include "base/alloc.h"
-#include "io/platform.h"
-#include "io/probe.h"
+#include "fs/file.h"
+#include "fs/probe.h"
 #include <sft/extend.h>
 
 /* A source over a file that is open already. The handle is taken over in every case. name is
  * copied. */
-sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft__stat *st,
+sft_status sft__source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
                                    const char *name, sft_access access,
                                    const sft_allocator *allocator, sft_error *err);
 
@@ -27,9 +27,9 @@ bool sft__source_reads_by(const sft_source *source,
 /* Over a descriptor that a caller gave: a file of its name in the working directory is another. */
 bool sft__source_nameless(const sft_source *source);
 /* What the file was when the source was opened. False: the source is over no file. */
-bool sft__source_stamp(const sft_source *source, sft__stat *stamp);
+bool sft__source_stamp(const sft_source *source, sft__fs_stat *stamp);
 /* What it is now. False: not known. */
-bool sft__source_now(const sft_source *source, sft__stamp *stamp);
+bool sft__source_now(const sft_source *source, sft__fs_stamp *stamp);
 /* It has a read_many of its own: many ranges at once are cheaper than one after the other. */
 bool sft__source_batches(const sft_source *source);
 /* Frees it without calling the vtable's close. */

@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 
 typedef struct file_source {
-    sft__handle file;
+    sft__fs_handle file;
     uint64_t size;
-    sft__stat stamp;              /* when opened */
+    sft__fs_stat stamp;              /* when opened */
     const char *name;             /* the source's */
     _Atomic(const uint8_t *) map; /* NULL until somebody borrows; written under the lock */
     sft__mutex lock;
@@ -22,20 +22,20 @@ typedef struct file_source {
 static sft_status file_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                sft_error *err) {
     const file_source *f = self;
-    return sft__file_read_at(f->file, f->name, offset, dst, size, err);
+    return sft__fs_read_at(f->file, f->name, offset, dst, size, err);
 }
 
 /* Maps the file; the caller holds the lock (or nobody else knows the source yet). */
 static sft_status map_now(file_source *f, sft_error *err) {
     const void *map;
-    sft__stat st;
+    sft__fs_stat st;
 
-    SFT_TRY(sft__file_stat(f->file, f->name, &st, err));
+    SFT_TRY(sft__fs_stat_file(f->file, f->name, &st, err));
     if (st.size < f->size) {
         return sft__fail_at(err, SFT_E_TRUNCATED, st.size, "%s has shrunk from %llu to %llu bytes",
                             f->name, (unsigned long long)f->size, (unsigned long long)st.size);
     }
-    SFT_TRY(sft__file_map(f->file, f->name, f->size, &map, err));
+    SFT_TRY(sft__fs_map(f->file, f->name, f->size, &map, err));
     atomic_store_explicit(&f->map, (const uint8_t *)map, memory_order_release);
     return SFT_OK;
 }
@@ -74,31 +74,31 @@ static sft_status file_borrow(void *self, uint64_t offset, size_t size, const vo
 static void file_advise(void *self, uint64_t offset, uint64_t size, sft_advice advice) {
     file_source *f = self;
     const uint8_t *map = atomic_load_explicit(&f->map, memory_order_acquire);
-    if (advice == SFT_ADVICE_WILL_NEED && sft__file_resident(f->file, offset, size)) {
+    if (advice == SFT_ADVICE_WILL_NEED && sft__fs_resident(f->file, offset, size)) {
         return; /* looking at every page of the range, as the system would, costs more than asking
                  */
     }
     if (map != NULL) {
-        sft__map_advise(map, f->size, offset, size, advice);
+        sft__fs_map_advise(map, f->size, offset, size, advice);
     }
     if (advice != SFT_ADVICE_UNMAP) {
-        sft__file_advise(f->file, offset, size, advice);
+        sft__fs_advise(f->file, offset, size, advice);
     }
 }
 
 static int file_descriptor(void *self) {
     const file_source *f = self;
-    return sft__file_descriptor(f->file);
+    return sft__fs_descriptor(f->file);
 }
 
 static void file_close(void *self) {
     file_source *f = self;
-    sft__file_unmap(atomic_load_explicit(&f->map, memory_order_relaxed), f->size);
-    sft__file_close(f->file);
+    sft__fs_unmap(atomic_load_explicit(&f->map, memory_order_relaxed), f->size);
+    sft__fs_close(f->file);
     sft__mutex_reset(&f->lock);
 }
 
-sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft__stat *st,
+sft_status sft__source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
                                    const char *name, sft_access access,
                                    const sft_allocator *allocator, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
@@ -110,7 +110,7 @@ sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft
     sft_status status =
         sft__source_new(out, &vtable, sizeof(file_source), st->size, 0, name, allocator, err);
     if (status != SFT_OK) {
-        sft__file_close(file);
+        sft__fs_close(file);
         return status;
     }
     file_source *f = sft__source_self(*out);
@@ -122,7 +122,7 @@ sft_status sft__source_from_handle(sft_source **out, sft__handle file, const sft
     atomic_init(&f->map, NULL);
     if (!sft__mutex_init(&f->lock)) {
         status = sft__fail(err, SFT_E_NOMEM, "cannot make a lock");
-        sft__file_close(file);
+        sft__fs_close(file);
         sft__source_discard(*out);
         *out = NULL;
         return status;
@@ -142,7 +142,7 @@ bool sft__source_nameless(const sft_source *source) {
            ((const file_source *)sft__source_self(source))->nameless;
 }
 
-bool sft__source_stamp(const sft_source *source, sft__stat *stamp) {
+bool sft__source_stamp(const sft_source *source, sft__fs_stat *stamp) {
     if (!sft__source_reads_by(source, file_read_at)) {
         return false;
     }
@@ -150,17 +150,17 @@ bool sft__source_stamp(const sft_source *source, sft__stat *stamp) {
     return true;
 }
 
-bool sft__source_now(const sft_source *source, sft__stamp *stamp) {
-    sft__stat st;
+bool sft__source_now(const sft_source *source, sft__fs_stamp *stamp) {
+    sft__fs_stat st;
 
     if (!sft__source_reads_by(source, file_read_at)) {
-        return sft__fd_stamp(sft_source_descriptor(source), stamp);
+        return sft__fs_stamp_fd(sft_source_descriptor(source), stamp);
     }
     const file_source *f = sft__source_self(source);
-    if (sft__file_stat(f->file, f->name, &st, NULL) != SFT_OK) {
+    if (sft__fs_stat_file(f->file, f->name, &st, NULL) != SFT_OK) {
         return false;
     }
-    *stamp = (sft__stamp){st.size, st.mtime_ns};
+    *stamp = (sft__fs_stamp){st.size, st.mtime_ns};
     return true;
 }
 
@@ -170,8 +170,8 @@ static bool access_known(sft_access access) {
 
 sft_status sft_source_open(sft_source **out, const char *path, sft_access access,
                            const sft_allocator *allocator, sft_error *err) {
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
 
     if (out == NULL) {
         return sft__fail(err, SFT_E_ARG, "out is NULL");
@@ -180,15 +180,15 @@ sft_status sft_source_open(sft_source **out, const char *path, sft_access access
     if (path == NULL || !access_known(access)) {
         return sft__fail(err, SFT_E_ARG, "path is NULL or access is unknown");
     }
-    SFT_TRY(sft__file_open(path, &file, &st, err));
+    SFT_TRY(sft__fs_open(path, &file, &st, err));
     return sft__source_from_handle(out, file, &st, path, access, allocator, err);
 }
 
 sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
                               const sft_allocator *allocator, sft_error *err) {
     static const char name[] = "descriptor";
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
 
     if (out == NULL) {
         return sft__fail(err, SFT_E_ARG, "out is NULL");
@@ -197,7 +197,7 @@ sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
     if (!access_known(access)) {
         return sft__fail(err, SFT_E_ARG, "access is unknown");
     }
-    SFT_TRY(sft__file_open_fd(fd, name, &file, &st, err));
+    SFT_TRY(sft__fs_open_fd(fd, name, &file, &st, err));
     SFT_TRY(sft__source_from_handle(out, file, &st, name, access, allocator, err));
     ((file_source *)sft__source_self(*out))->nameless = true;
     return SFT_OK;

@@ -86,7 +86,7 @@ static sft_status stream_read_all(stream_bytes *b, int fd, const sft_allocator *
         uint8_t beyond;
         size_t got;
         if (b->len == b->max) { /* full: anything but the end is too much */
-            SFT_TRY(sft__stream_read(fd, &beyond, 1, &got, err));
+            SFT_TRY(sft__fs_stream_read(fd, &beyond, 1, &got, err));
             return got == 0 ? SFT_OK
                             : sft__fail_at(err, SFT_E_LIMIT, b->len,
                                            "the stream has more than %llu bytes, the limit",
@@ -95,7 +95,7 @@ static sft_status stream_read_all(stream_bytes *b, int fd, const sft_allocator *
         if (b->len == b->cap && !stream_grow(b, allocator)) {
             return sft__fail_nomem(err, b->cap);
         }
-        SFT_TRY(sft__stream_read(fd, b->data + b->len, b->cap - b->len, &got, err));
+        SFT_TRY(sft__fs_stream_read(fd, b->data + b->len, b->cap - b->len, &got, err));
         if (got == 0) {
             return SFT_OK;
         }

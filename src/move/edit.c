@@ -9,9 +9,9 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
-#include "io/copy.h"
-#include "io/publish.h"
-#include "io/rewrite.h"
+#include "fs/copy.h"
+#include "fs/publish.h"
+#include "fs/rewrite.h"
 #include "io/source.h"
 #include "move/edit_sidecar.h"
 #include "move/edit_text.h"
@@ -28,8 +28,8 @@ typedef struct editor {
     sft_limits limits; /* options.limits points here */
     const sft_allocator *allocator;
     const char *path;
-    sft__handle file;
-    sft__stat stat;
+    sft__fs_handle file;
+    sft__fs_stat stat;
     char *text; /* as in the file, followed by zeros */
     size_t size;
     bool parsed;
@@ -57,7 +57,7 @@ static void editor_reset(editor *e) {
     }
     sft__edit_sidecar_reset(&e->sidecar);
     sft__edit_sidecar_reset(&e->beyond);
-    sft__file_close(e->file);
+    sft__fs_close(e->file);
 }
 
 /* Parses a copy: parsing writes into its text. */
@@ -82,7 +82,7 @@ static sft_status read_header(editor *e, sft_error *err) {
     uint64_t bytes;
     const size_t have = e->stat.size < 8 ? (size_t)e->stat.size : 8;
 
-    SFT_TRY(sft__file_read_at(e->file, e->path, 0, first, have, err));
+    SFT_TRY(sft__fs_read_at(e->file, e->path, 0, first, have, err));
     SFT_TRY(sft__header_length(first, have, e->stat.size, e->options.limits, &bytes, err));
     if (bytes > SIZE_MAX - SFT__HEADER_SLACK) {
         return sft__fail_nomem(err, SIZE_MAX);
@@ -93,7 +93,7 @@ static sft_status read_header(editor *e, sft_error *err) {
         return sft__fail_nomem(err, e->size + SFT__HEADER_SLACK);
     }
     memset(e->text + e->size, 0, SFT__HEADER_SLACK);
-    SFT_TRY(sft__file_read_at(e->file, e->path, 8, e->text, e->size, err));
+    SFT_TRY(sft__fs_read_at(e->file, e->path, 8, e->text, e->size, err));
     SFT_TRY(parse_copy(e, &e->header, e->text, e->size, e->stat.size, err));
     e->parsed = true;
     return SFT_OK;
@@ -111,23 +111,23 @@ static sft_status open_alone(editor *e, sft_error *err) {
     enum { TRIES = 10000 };
 
     for (unsigned i = 0; i < TRIES; i++) {
-        sft__stat now;
+        sft__fs_stat now;
         bool exists;
-        SFT_TRY(sft__file_open(e->path, &e->file, &e->stat, err));
-        SFT_TRY(sft__rewrite_lock(e->file, e->path, asked_to_stop,
-                                  (void *)(uintptr_t)e->options.control, err));
-        SFT_TRY(sft__path_stat(e->path, &exists, &now, err));
-        SFT_TRY(sft__file_stat(e->file, e->path, &e->stat, err)); /* as the one before left it */
+        SFT_TRY(sft__fs_open(e->path, &e->file, &e->stat, err));
+        SFT_TRY(sft__fs_rewrite_lock(e->file, e->path, asked_to_stop,
+                                     (void *)(uintptr_t)e->options.control, err));
+        SFT_TRY(sft__fs_stat_path(e->path, &exists, &now, err));
+        SFT_TRY(sft__fs_stat_file(e->file, e->path, &e->stat, err)); /* as the one before left it */
         if (exists && now.device == e->stat.device && now.inode == e->stat.inode) {
             return SFT_OK;
         }
-        sft__file_close(e->file);
-        e->file = SFT__NO_HANDLE;
+        sft__fs_close(e->file);
+        e->file = SFT__FS_NO_HANDLE;
     }
     return sft__fail(err, SFT_E_CHANGED, "\"%s\" is replaced again and again", e->path);
 }
 
-static bool same_file(const sft__stat *a, const sft__stat *b) {
+static bool same_file(const sft__fs_stat *a, const sft__fs_stat *b) {
     return a->device == b->device && a->inode == b->inode && a->size == b->size &&
            a->mtime_ns == b->mtime_ns;
 }
@@ -135,7 +135,7 @@ static bool same_file(const sft__stat *a, const sft__stat *b) {
 static sft_status check_made_of(const editor *e, sft_error *err) {
     const sft_catalog *c = e->options.made_of;
     const sft_source *source = c != NULL ? sft_catalog_source_at(c, 0) : NULL;
-    sft__stat then;
+    sft__fs_stat then;
 
     if (source != NULL && sft__source_stamp(source, &then) && !same_file(&then, &e->stat)) {
         return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
@@ -147,7 +147,7 @@ static sft_status check_made_of(const editor *e, sft_error *err) {
 static sft_status editor_open(editor *e, const char *path, const sft_edit_options *options,
                               sft_error *err) {
     memset(e, 0, sizeof *e);
-    e->file = SFT__NO_HANDLE;
+    e->file = SFT__FS_NO_HANDLE;
     if (options != NULL) {
         const size_t least = offsetof(sft_edit_options, allocator) + sizeof options->allocator;
         if (options->struct_size < least) {
@@ -179,45 +179,45 @@ static sft_status editor_open(editor *e, const char *path, const sft_edit_option
 static sft_status write_in_place(const editor *e, const span *spans, size_t count, bool *refused,
                                  sft_error *err) {
     const bool durable = e->options.durability == SFT_DURABLE_FULL;
-    sft__handle file;
-    sft__stat now;
+    sft__fs_handle file;
+    sft__fs_stat now;
     sft_status st = SFT_OK;
 
-    SFT_TRY(sft__rewrite_open(e->path, &file, &now, refused, err));
+    SFT_TRY(sft__fs_rewrite_open(e->path, &file, &now, refused, err));
     if (!same_file(&e->stat, &now)) {
         st = sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed by somebody else", e->path);
     }
     for (size_t i = 0; i < count && st == SFT_OK; i++) {
-        st = sft__file_write_at(file, e->path, spans[i].offset, spans[i].data, spans[i].size, err);
+        st = sft__fs_write_at(file, e->path, spans[i].offset, spans[i].data, spans[i].size, err);
     }
     if (st != SFT_OK) {
-        (void)sft__rewrite_close(file, e->path, false,
-                                 NULL); /* the first failure is the one to tell */
+        (void)sft__fs_rewrite_close(file, e->path, false,
+                                    NULL); /* the first failure is the one to tell */
         return st;
     }
-    return sft__rewrite_close(file, e->path, durable, err);
+    return sft__fs_rewrite_close(file, e->path, durable, err);
 }
 
 /* ---------------------------------------------------------------- by a new file */
 
-static sft__publish_options publish_options(const editor *e) {
-    const sft__publish_options o = {e->allocator, e->options.durability, 0, false, NULL};
+static sft__fs_publish_options publish_options(const editor *e) {
+    const sft__fs_publish_options o = {e->allocator, e->options.durability, 0, false, NULL};
     return o;
 }
 
 /* Old bytes first, then what differs on top. */
-static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *p,
+static sft_status fill_new_file(const editor *e, sft__fs_copy *copy, sft__fs_publish *p,
                                 const span *spans, size_t count, sft_error *err) {
-    sft__stat now;
+    sft__fs_stat now;
 
-    copy->dst = sft__publish_handle(p);
-    SFT_TRY(sft__publish_may_grow(p, copy->dst_offset + copy->size, err));
-    SFT_TRY(sft__copy_range(copy, err));
+    copy->dst = sft__fs_publish_handle(p);
+    SFT_TRY(sft__fs_publish_may_grow(p, copy->dst_offset + copy->size, err));
+    SFT_TRY(sft__fs_copy_range(copy, err));
     for (size_t i = 0; i < count; i++) {
-        const sft__span part = {spans[i].data, spans[i].size};
-        SFT_TRY(sft__publish_write(p, spans[i].offset, &part, 1, err));
+        const sft__fs_span part = {spans[i].data, spans[i].size};
+        SFT_TRY(sft__fs_publish_write(p, spans[i].offset, &part, 1, err));
     }
-    SFT_TRY(sft__file_stat(e->file, e->path, &now, err));
+    SFT_TRY(sft__fs_stat_file(e->file, e->path, &now, err));
     if (!same_file(&e->stat, &now)) {
         return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed while it was copied", e->path);
     }
@@ -226,12 +226,12 @@ static sft_status fill_new_file(const editor *e, sft__copy *copy, sft__publish *
 
 static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, size_t count,
                                  sft_error *err) {
-    sft__publish_options o = publish_options(e);
+    sft__fs_publish_options o = publish_options(e);
     const uint64_t data = 8 + (uint64_t)e->size;
     /* From a block on where blocks can be shared: what comes along of the header is overwritten. */
     const uint64_t begin = grown == 0 ? 0 : grown % BLOCK == 0 ? data - data % BLOCK : data;
-    sft__copy copy;
-    sft__publish *p;
+    sft__fs_copy copy;
+    sft__fs_publish *p;
     sft__meter meter;
     sft_status st;
 
@@ -246,17 +246,17 @@ static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, s
     copy.meter = &meter;
     o.expected = &e->stat;
     SFT_TRY(sft__meter_init(&meter, e->options.control, copy.size, err));
-    st = sft__publish_open(&p, e->path, &o, err);
+    st = sft__fs_publish_open(&p, e->path, &o, err);
     if (st == SFT_OK) {
         st = fill_new_file(e, &copy, p, spans, count, err);
-        if (sft__file_descriptor(e->file) < 0) { /* Windows replaces no file that is open */
-            sft__file_close(e->file);
-            e->file = SFT__NO_HANDLE;
+        if (sft__fs_descriptor(e->file) < 0) { /* Windows replaces no file that is open */
+            sft__fs_close(e->file);
+            e->file = SFT__FS_NO_HANDLE;
         }
         if (st == SFT_OK) {
-            st = sft__publish_commit(p, err);
+            st = sft__fs_publish_commit(p, err);
         }
-        sft__publish_free(p);
+        sft__fs_publish_free(p);
     }
     sft__meter_reset(&meter);
     return st;
@@ -338,7 +338,7 @@ static sft_status find_sidecars(editor *e, sft_error *err) {
 
     sft__buf_init(&target, e->allocator);
     if (status == SFT_OK) {
-        status = sft__path_target(e->path, &target, &is, err);
+        status = sft__fs_link_target(e->path, &target, &is, err);
     }
     if (status == SFT_OK && is) {
         status = sft__edit_sidecar_find(&e->beyond, target.data, e->allocator, err);
@@ -349,7 +349,7 @@ static sft_status find_sidecars(editor *e, sft_error *err) {
 
 static sft_status make_sidecars(editor *e, uint64_t size, const sft__edit_digests *digests,
                                 sft_error *err) {
-    const sft__publish_options o = publish_options(e);
+    const sft__fs_publish_options o = publish_options(e);
 
     SFT_TRY(sft__edit_sidecar_make(&e->sidecar, size, digests, &o, err));
     return sft__edit_sidecar_make(&e->beyond, size, digests, &o, err);

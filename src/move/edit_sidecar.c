@@ -62,7 +62,7 @@ static const char *on_top(void *ctx, sft__json *j, const sft__json_str *key, con
 sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
                                   const sft_allocator *allocator, sft_error *err) {
     static const char suffix[] = ".digests.json";
-    sft__stat st;
+    sft__fs_stat st;
     bool exists;
 
     sft__buf_init(&s->path, allocator);
@@ -72,7 +72,7 @@ sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
     if (s->path.failed) {
         return sft__fail_nomem(err, strlen(path) + sizeof suffix);
     }
-    SFT_TRY(sft__path_stat(s->path.data, &exists, &st, err));
+    SFT_TRY(sft__fs_stat_path(s->path.data, &exists, &st, err));
     s->wanted = exists && st.regular && st.size <= SIDECAR_MAX;
     return SFT_OK;
 }
@@ -80,35 +80,35 @@ sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
 /* Fills *text (of *cap bytes, owned) with the sidecar and zeros behind it. */
 static sft_status read_text(const sft__edit_sidecar *s, char **text, size_t *size,
                             const sft_allocator *allocator, sft_error *err) {
-    sft__handle file;
-    sft__stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
     sft_status status;
 
-    SFT_TRY(sft__file_open(s->path.data, &file, &st, err));
+    SFT_TRY(sft__fs_open(s->path.data, &file, &st, err));
     *size = st.size <= SIDECAR_MAX ? (size_t)st.size : 0;
     *text = sft__alloc(allocator, *size + SFT__JSON_SLACK);
     if (*text == NULL) {
         status = sft__fail_nomem(err, *size + SFT__JSON_SLACK);
     } else {
         memset(*text + *size, 0, SFT__JSON_SLACK);
-        status = sft__file_read_at(file, s->path.data, 0, *text, *size, err);
+        status = sft__fs_read_at(file, s->path.data, 0, *text, *size, err);
     }
-    sft__file_close(file);
+    sft__fs_close(file);
     return status;
 }
 
-static sft_status write_new(sft__edit_sidecar *s, const sft__publish_options *options,
+static sft_status write_new(sft__edit_sidecar *s, const sft__fs_publish_options *options,
                             sft_error *err) {
-    const sft__span part = {s->text.data, s->text.len};
+    const sft__fs_span part = {s->text.data, s->text.len};
 
-    SFT_TRY(sft__publish_open(&s->publish, s->path.data, options, err));
-    SFT_TRY(sft__publish_reserve(s->publish, s->text.len, err));
-    return sft__publish_write(s->publish, 0, &part, 1, err);
+    SFT_TRY(sft__fs_publish_open(&s->publish, s->path.data, options, err));
+    SFT_TRY(sft__fs_publish_reserve(s->publish, s->text.len, err));
+    return sft__fs_publish_write(s->publish, 0, &part, 1, err);
 }
 
 sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
                                   const sft__edit_digests *digests,
-                                  const sft__publish_options *options, sft_error *err) {
+                                  const sft__fs_publish_options *options, sft_error *err) {
     places w;
     size_t size = 0;
     sft_status st;
@@ -140,7 +140,7 @@ sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
 sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err) {
     sft_error cause;
 
-    if (s->publish == NULL || sft__publish_commit(s->publish, &cause) == SFT_OK) {
+    if (s->publish == NULL || sft__fs_publish_commit(s->publish, &cause) == SFT_OK) {
         return SFT_OK;
     }
     return sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
@@ -148,7 +148,7 @@ sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err) {
 }
 
 void sft__edit_sidecar_reset(sft__edit_sidecar *s) {
-    sft__publish_free(s->publish);
+    sft__fs_publish_free(s->publish);
     s->publish = NULL;
     sft__buf_reset(&s->text);
     sft__buf_reset(&s->path);

@@ -6,7 +6,7 @@
 #define SFT_MOVE_EDIT_SIDECAR_H
 
 #include "base/buf.h"
-#include "io/publish.h"
+#include "fs/publish.h"
 
 typedef struct sft__edit_digests {
     const char *name; /* tensor; NULL: none has changed */
@@ -19,7 +19,7 @@ typedef struct sft__edit_digests {
 typedef struct sft__edit_sidecar {
     sft__buf path;
     sft__buf text;
-    sft__publish *publish; /* written, not yet visible */
+    sft__fs_publish *publish; /* written, not yet visible */
     bool wanted;           /* there is one, and it must change */
 } sft__edit_sidecar;
 
@@ -30,7 +30,7 @@ sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
  * last step is done before the file is edited. What is no sidecar is left alone. */
 sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
                                   const sft__edit_digests *digests,
-                                  const sft__publish_options *options, sft_error *err);
+                                  const sft__fs_publish_options *options, sft_error *err);
 /* The file is edited: the sidecar follows. SFT_E_DURABILITY if that fails. */
 sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err);
 void sft__edit_sidecar_reset(sft__edit_sidecar *s);

@@ -85,7 +85,7 @@ static sft_status close_sources(sft_loaded *l, sft_status status, sft_error *err
     for (size_t i = 0; i < l->source_count; i++) {
         sft__load_source *s = &l->sources[i];
         const sft_source *source = sft_catalog_source_at(l->catalog, i);
-        sft__fd_close_direct(s->direct);
+        sft__fs_close_direct(s->direct);
         s->direct = -1;
         if (status == SFT_OK && sft__load_changed(s, source)) {
             status = sft__fail(err, SFT_E_CHANGED, "%s changed while it was loaded",

@@ -3,13 +3,13 @@
  * move/load.h - a load on its way, in the order of its life: load.c reads the options and keeps the
  * results, load_choose.c finds out how each file is best read, load_plan.c cuts the work into jobs,
  * load_run.c carries one job out, load_facts.c sums up what was learned. Read first: <sft/load.h>,
- * io/probe.h, mover.h.
+ * fs/probe.h, mover.h.
  */
 #ifndef SFT_MOVE_LOAD_H
 #define SFT_MOVE_LOAD_H
 
 #include "base/sizes.h"
-#include "io/probe.h"
+#include "fs/probe.h"
 #include "move/mover.h"
 #include "move/recorded.h"
 #include <sft/extend.h>
@@ -24,7 +24,7 @@ typedef struct sft__load_source {
     sft_strategy_choice choice;
     uint64_t wanted; /* bytes of it */
     uint64_t total;  /* bytes of all sources of the operation */
-    sft__stamp stamp;
+    sft__fs_stamp stamp;
     bool stamped;
     bool batches;        /* takes many ranges at once */
     int direct;          /* descriptor, or -1 */
@@ -162,7 +162,7 @@ void sft__nonfinite_count(const sft_dtype *dtype, const void *data, size_t size,
                           uint64_t *infinities);
 
 /* A range that lies in the source, in the way chosen. If that is DIRECT, dst equals offset modulo
- * SFT__DIRECT_ALIGN, and its pages belong to this read, odd ends included. */
+ * SFT__FS_DIRECT_ALIGN, and its pages belong to this read, odd ends included. */
 sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
                           uint64_t size, uint8_t *dst, sft_error *err);
 

@@ -6,7 +6,7 @@
 #include "move/load.h"
 
 /* Why AUTO stays with the page cache, or NULL. */
-static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__fs kind) {
+static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__fs_kind kind) {
     if (kind != SFT__FS_LOCAL) {
         return kind == SFT__FS_UNKNOWN ? "the file system is not known"
                                        : "not a local disk: large parallel reads, never a mapping";
@@ -15,7 +15,7 @@ static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__f
         (s->wanted < sft__size.load_direct && s->total < sft__size.load_direct)) {
         return "too little to be worth going past the page cache";
     }
-    s->choice.cached = sft__fd_cached(fd, size);
+    s->choice.cached = sft__fs_cached(fd, size);
     if (s->choice.cached < 0) {
         return "the system does not tell what is in the page cache";
     }
@@ -26,14 +26,14 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
                       bool aligned) {
     static const char asked[] = "it was asked for";
     const int fd = sft_source_descriptor(source);
-    sft__fs kind = SFT__FS_UNKNOWN;
+    sft__fs_kind kind = SFT__FS_UNKNOWN;
     const char *reason = NULL;
 
     s->direct = -1;
     s->choice =
         (sft_strategy_choice){.strategy = SFT_STRATEGY_READ, .cached = -1, .file_system = ""};
     if (fd >= 0) {
-        kind = sft__fd_system(fd, &s->choice.file_system);
+        kind = sft__fs_system(fd, &s->choice.file_system);
     }
     if (wanted == SFT_STRATEGY_MAP || wanted == SFT_STRATEGY_READ) {
         s->choice.strategy = wanted;
@@ -48,7 +48,7 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
         reason = why_cached(s, fd, sft_source_size(source), kind);
     }
     if (reason == NULL) {
-        s->direct = sft__fd_open_direct(fd);
+        s->direct = sft__fs_open_direct(fd);
         if (s->direct < 0) {
             reason = "the file system has no direct reads";
         } else if (wanted == SFT_STRATEGY_URING) {
@@ -69,7 +69,7 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
  * one of the file; the rest through the cache. */
 sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
                           uint64_t size, uint8_t *dst, sft_error *err) {
-    const uint64_t mask = SFT__DIRECT_ALIGN - 1;
+    const uint64_t mask = SFT__FS_DIRECT_ALIGN - 1;
     const uint64_t file_pages = sft_source_size(source) & ~mask;
     const uint64_t end = offset + size;
     uint64_t from = offset;
@@ -78,7 +78,7 @@ sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_
         const uint64_t a = offset & ~mask;
         uint64_t b = (end + mask) & ~mask; /* a file is far from 2^64 long */
         b = b < file_pages ? b : file_pages;
-        if (b > a && sft__fd_read_direct(s->direct, a, dst - (offset - a), (size_t)(b - a))) {
+        if (b > a && sft__fs_read_direct(s->direct, a, dst - (offset - a), (size_t)(b - a))) {
             from = b < end ? b : end;
         } else if (b > a) {
             atomic_store_explicit(&s->refused, true, memory_order_relaxed);
@@ -90,12 +90,12 @@ sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_
 }
 
 void sft__load_stamp(sft__load_source *s, const sft_source *source) {
-    s->stamped = sft__fd_stamp(sft_source_descriptor(source), &s->stamp);
+    s->stamped = sft__fs_stamp_fd(sft_source_descriptor(source), &s->stamp);
 }
 
 bool sft__load_changed(const sft__load_source *s, const sft_source *source) {
-    sft__stamp now;
-    return s->stamped && sft__fd_stamp(sft_source_descriptor(source), &now) &&
+    sft__fs_stamp now;
+    return s->stamped && sft__fs_stamp_fd(sft_source_descriptor(source), &now) &&
            (now.size != s->stamp.size || now.mtime_ns != s->stamp.mtime_ns);
 }
 
@@ -127,7 +127,7 @@ sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_stra
     memset(&s, 0, sizeof s);
     s.wanted = f->data_bytes;
     sft__load_choose(&s, sft_catalog_source_at(catalog, f->source), wanted, false);
-    sft__fd_close_direct(s.direct);
+    sft__fs_close_direct(s.direct);
     *out = s.choice;
     return SFT_OK;
 }

@@ -13,7 +13,7 @@
 #include "move/load.h"
 #include "move/read.h"
 
-#define PAGE_MASK (SFT__DIRECT_ALIGN - 1)
+#define PAGE_MASK (SFT__FS_DIRECT_ALIGN - 1)
 enum { PLAN_PARTS = 1024, PLAN_RANGES = 64 };
 
 /* The plan in the making. */
@@ -115,7 +115,7 @@ static sft_status end_run(planner *p, size_t end_slot, sft_error *err) {
         return SFT_OK;
     }
     SFT_TRY(push_range(w, p->source, p->begin, p->end - p->begin, w->total + skew, err));
-    if (!sft__align64(skew + (p->end - p->begin), SFT__DIRECT_ALIGN, &room) ||
+    if (!sft__align64(skew + (p->end - p->begin), SFT__FS_DIRECT_ALIGN, &room) ||
         !sft__add64(w->total, room, &w->total)) {
         return too_much(err);
     }
@@ -132,7 +132,7 @@ static sft_status plan_bulk(planner *p, size_t index, const sft_piece *piece, sf
     if (p->end == 0 || piece->source != p->source || piece->offset < p->end ||
         piece->offset - p->end > gap) {
         SFT_TRY(end_run(p, index, err));
-        if (!sft__align64(w->total, SFT__DIRECT_ALIGN, &w->total)) {
+        if (!sft__align64(w->total, SFT__FS_DIRECT_ALIGN, &w->total)) {
             return too_much(err);
         }
         p->source = piece->source;
@@ -205,7 +205,7 @@ static sft_status place(planner *p, size_t index, const sft_tensor *t, bool as_i
     uint64_t skew = 0;
 
     if (as_in_file && wanted == 0) {
-        alignment = SFT__DIRECT_ALIGN;
+        alignment = SFT__FS_DIRECT_ALIGN;
         skew = t->pieces[0].offset & PAGE_MASK;
     }
     if (!sft__align64(w->total, alignment, &slot->at) || !sft__add64(slot->at, skew, &slot->at) ||

@@ -10,7 +10,7 @@
 #include "move/load.h"
 #include "move/read.h"
 
-#define PAGE_MASK (SFT__DIRECT_ALIGN - 1)
+#define PAGE_MASK (SFT__FS_DIRECT_ALIGN - 1)
 enum { RUN_VECTOR = 64 };
 
 /* ---------------------------------------------------------------- facts and kernels */
@@ -167,7 +167,7 @@ struct sft__load_buffer {
 };
 
 static size_t buffer_size(void) {
-    return (size_t)sft__size.load_bounce + 4 * SFT__DIRECT_ALIGN;
+    return (size_t)sft__size.load_bounce + 4 * SFT__FS_DIRECT_ALIGN;
 }
 
 static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
@@ -183,7 +183,7 @@ static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
         }
         b->ring = NULL;
         uint8_t *const behind = (uint8_t *)(b + 1);
-        b->pages = behind + (SFT__DIRECT_ALIGN - (uintptr_t)behind % SFT__DIRECT_ALIGN);
+        b->pages = behind + (SFT__FS_DIRECT_ALIGN - (uintptr_t)behind % SFT__FS_DIRECT_ALIGN);
     }
     return b;
 }
@@ -409,7 +409,7 @@ static sft_status run_through(run_cursor *c, uint8_t *pages, sft_error *err) {
 /* Ranges in one call, or each by itself where the system has no such call or something is wrong. */
 static sft_status read_vector(const sft_source *source, const sft_io_range *r, size_t count,
                               sft_error *err) {
-    if (count > 1 && sft__fd_read_vector(sft_source_descriptor(source), r, count)) {
+    if (count > 1 && sft__fs_read_vector(sft_source_descriptor(source), r, count)) {
         return SFT_OK;
     }
     for (size_t i = 0; i < count; i++) {
@@ -480,7 +480,7 @@ static sft_status run_mapped(run_cursor *c, sft_error *err) {
     const sft_tensor *t = sft_catalog_at(w->loaded->catalog, p->slot);
     const uint8_t *data = slot_data(w, p->slot) + (size_t)job->offset;
 
-    if (!sft__map_populate(data, (size_t)job->size)) {
+    if (!sft__fs_map_populate(data, (size_t)job->size)) {
         return sft__fail_tensor(err, SFT_E_TRUNCATED, t->pieces[0].offset, t->name, t->name_len,
                                 "mapped pages cannot be read, the file may have shrunk");
     }

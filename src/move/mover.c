@@ -226,7 +226,7 @@ static sft_status mover_fetch(const sft__mover *m, uint64_t offset, uint8_t *bou
                               uint8_t **at, sft_error *err) {
     *at = bounce;
     if (mover_past_cache(m)) {
-        *at += offset % SFT__DIRECT_ALIGN;
+        *at += offset % SFT__FS_DIRECT_ALIGN;
         return sft__load_read(m->way, m->source, offset, size, *at, err);
     }
     return sft_source_read(m->source, offset, bounce, (size_t)size, err);
@@ -431,14 +431,14 @@ sft_status sft__mover_run(const sft__mover *given, sft__grid *g, uint8_t *dst, s
     mover_way_init(m, g, &way);
     if (way.dim < g->rank || m->kernel != SFT__KERNEL_COPY || direct) {
         size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
-        size += direct ? 4 * SFT__DIRECT_ALIGN : 0;
+        size += direct ? 4 * SFT__FS_DIRECT_ALIGN : 0;
         bounce = sft__alloc(m->allocator, size);
         if (bounce == NULL) {
             return sft__fail_nomem(err, size);
         }
     }
     const size_t skew =
-        direct ? SFT__DIRECT_ALIGN - (uintptr_t)bounce % SFT__DIRECT_ALIGN : (size_t)0;
+        direct ? SFT__FS_DIRECT_ALIGN - (uintptr_t)bounce % SFT__FS_DIRECT_ALIGN : (size_t)0;
     status = mover_read(m, &way, g, dst, bounce != NULL ? bounce + skew : NULL, err);
     sft__free(m->allocator, bounce, size);
     return status;

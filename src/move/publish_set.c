@@ -7,17 +7,17 @@
 
 static const char sidecar_suffix[] = ".digests.json";
 
-sft_status sft__set_create(sft__publish **out, const sft__set *set, const char *path,
+sft_status sft__set_create(sft__fs_publish **out, const sft__set *set, const char *path,
                            sft_error *err) {
     const sft_write_options *o = &set->options;
-    const sft__publish_options p = {set->allocator, o->durability, o->mode,
+    const sft__fs_publish_options p = {set->allocator, o->durability, o->mode,
                                     (o->flags & SFT_WRITE_NEW_ONLY) != 0, NULL};
-    sft_status st = sft__publish_open(out, path, &p, err);
+    sft_status st = sft__fs_publish_open(out, path, &p, err);
 
     if (st == SFT_OK) {
-        st = sft__publish_reserve(*out, sft__set_file_bytes(set), err);
+        st = sft__fs_publish_reserve(*out, sft__set_file_bytes(set), err);
         if (st != SFT_OK) {
-            sft__publish_free(*out);
+            sft__fs_publish_free(*out);
             *out = NULL;
         }
     }
@@ -25,13 +25,13 @@ sft_status sft__set_create(sft__publish **out, const sft__set *set, const char *
 }
 
 /* The sidecar, written but not yet visible. Its mode is the one of the file. */
-static sft_status write_sidecar(sft__publish **out, const sft__set *set, const char *path,
+static sft_status write_sidecar(sft__fs_publish **out, const sft__set *set, const char *path,
                                 sft_error *err) {
-    const sft__publish_options p = {set->allocator, set->options.durability, set->options.mode,
+    const sft__fs_publish_options p = {set->allocator, set->options.durability, set->options.mode,
                                     false, NULL};
     sft__buf name;
     sft__buf text;
-    sft__span part;
+    sft__fs_span part;
     sft_status st;
 
     *out = NULL;
@@ -40,19 +40,19 @@ static sft_status write_sidecar(sft__publish **out, const sft__set *set, const c
     sft__buf_text(&name, path);
     sft__buf_add(&name, sidecar_suffix, sizeof sidecar_suffix);
     st = name.failed ? sft__fail_nomem(err, strlen(path) + sizeof sidecar_suffix)
-                     : sft__set_sidecar(set, sft__path_base(path), &text, err);
+                     : sft__set_sidecar(set, sft__fs_base_name(path), &text, err);
     if (st == SFT_OK) {
-        st = sft__publish_open(out, name.data, &p, err);
+        st = sft__fs_publish_open(out, name.data, &p, err);
     }
-    part = (sft__span){text.data, text.len};
+    part = (sft__fs_span){text.data, text.len};
     if (st == SFT_OK) {
-        st = sft__publish_reserve(*out, text.len, err);
+        st = sft__fs_publish_reserve(*out, text.len, err);
     }
     if (st == SFT_OK) {
-        st = sft__publish_write(*out, 0, &part, 1, err);
+        st = sft__fs_publish_write(*out, 0, &part, 1, err);
     }
     if (st != SFT_OK) {
-        sft__publish_free(*out);
+        sft__fs_publish_free(*out);
         *out = NULL;
     }
     sft__buf_reset(&text);
@@ -60,23 +60,23 @@ static sft_status write_sidecar(sft__publish **out, const sft__set *set, const c
     return st;
 }
 
-sft_status sft__set_publish(const sft__set *set, sft__publish *publish, const char *path,
+sft_status sft__set_publish(const sft__set *set, sft__fs_publish *publish, const char *path,
                             sft_error *err) {
     const bool wanted = set->options.digests != 0 && !sft__set_digests_inside(set);
-    sft__publish *sidecar = NULL;
+    sft__fs_publish *sidecar = NULL;
     sft_error cause;
     sft_status st;
 
     if (wanted) {
         SFT_TRY(write_sidecar(&sidecar, set, path, err));
     }
-    st = sft__publish_commit(publish, err);
+    st = sft__fs_publish_commit(publish, err);
     /* a file that is in place, durable or not, needs its digests */
     if ((st == SFT_OK || st == SFT_E_DURABILITY) && wanted &&
-        sft__publish_commit(sidecar, &cause) != SFT_OK && st == SFT_OK) {
+        sft__fs_publish_commit(sidecar, &cause) != SFT_OK && st == SFT_OK) {
         st = sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
                            "\"%s\" is in place, but not its digests: %s", path, cause.message);
     }
-    sft__publish_free(sidecar);
+    sft__fs_publish_free(sidecar);
     return st;
 }

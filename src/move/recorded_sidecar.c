@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "io/platform.h"
+#include "fs/file.h"
 #include "io/source.h"
 #include "move/recorded.h"
 #include <sft/extend.h>
@@ -245,17 +245,17 @@ static sft_status sidecar_path_holds(const sft__recorded_file *f, const sft_sour
                                      bool *holds, bool *taken, sft_error *err) {
     const int fd = sft_source_descriptor(source);
     bool exists;
-    sft__stat named;
-    sft__stat opened;
+    sft__fs_stat named;
+    sft__fs_stat opened;
 
     *holds = *taken = false;
-    SFT_TRY(sft__path_stat(f->info->path, &exists, &named, err));
+    SFT_TRY(sft__fs_stat_path(f->info->path, &exists, &named, err));
     if (!exists || !named.regular) {
         return SFT_OK;
     }
     *holds = named.size == f->info->size;
     if (*holds && fd >= 0) {
-        SFT_TRY(sft__file_stat((sft__handle)fd, f->info->path, &opened, err));
+        SFT_TRY(sft__fs_stat_file((sft__fs_handle)fd, f->info->path, &opened, err));
         *holds = named.device == opened.device && named.inode == opened.inode;
     }
     *taken = !*holds;
@@ -265,7 +265,7 @@ static sft_status sidecar_path_holds(const sft__recorded_file *f, const sft_sour
 sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_error *err) {
     const sft_source *source = sft_catalog_source_at(f->catalog, f->info->source);
     sft__buf path;
-    sft__stat st;
+    sft__fs_stat st;
     sidecar s = {0};
     bool exists = false;
     bool holds;
@@ -287,17 +287,17 @@ sft_status sft__recorded_sidecar(const sft__recorded_file *f, bool *found, sft_e
     if (path.failed) {
         status = sft__fail_nomem(err, strlen(f->info->path) + sizeof ".digests.json");
     } else {
-        status = sft__path_stat(path.data, &exists, &st, err);
+        status = sft__fs_stat_path(path.data, &exists, &st, err);
     }
     if (status == SFT_OK && !exists) { /* what it leads to, if it is a link, has one, perhaps */
         bool is;
         path.len = 0;
-        status = sft__path_target(f->info->path, &path, &is, err);
+        status = sft__fs_link_target(f->info->path, &path, &is, err);
         if (status == SFT_OK && is) {
             path.len--; /* its NUL */
             sft__buf_add(&path, ".digests.json", sizeof ".digests.json");
             status = path.failed ? sft__fail_nomem(err, path.len)
-                                 : sft__path_stat(path.data, &exists, &st, err);
+                                 : sft__fs_stat_path(path.data, &exists, &st, err);
         }
     }
     if (status == SFT_OK && exists && taken) { /* of which of the two files? nobody knows */

@@ -6,7 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include "io/meter.h"
+#include "base/meter.h"
 #include "move/publish_set.h"
 #include <sft/extend.h>
 
@@ -24,8 +24,8 @@ typedef struct portion {
 typedef struct saver {
     sft__set set;
     const sft_save_tensor *tensors;
-    sft__publish *publish; /* of a file */
-    sft__stream *stream;   /* or of a stream */
+    sft__fs_publish *publish; /* of a file */
+    sft__fs_stream *stream;   /* or of a stream */
     sft__meter meter;
     bool fuse; /* CRC32C is computed while writing */
     size_t jobs;
@@ -94,7 +94,7 @@ static sft_status saver_check(const saver *s, sft_error *err) {
 }
 
 static void saver_reset(saver *s) {
-    sft__publish_free(s->publish);
+    sft__fs_publish_free(s->publish);
     sft__meter_reset(&s->meter);
     sft__free(s->set.allocator, s->portions, s->jobs * sizeof *s->portions);
     sft__free(s->set.allocator, s->set.entries, s->set.count * sizeof *s->set.entries);
@@ -155,7 +155,7 @@ typedef struct gather {
     size_t bytes;
     size_t count;
     size_t step; /* written at the latest when so many bytes are there */
-    sft__span spans[GATHER];
+    sft__fs_span spans[GATHER];
     uint32_t *crcs[GATHER]; /* where each span is counted in; NULL: nowhere */
 } gather;
 
@@ -164,9 +164,9 @@ static sft_status flush(gather *g, sft_error *err) {
         return SFT_OK;
     }
     if (g->s->stream != NULL) {
-        SFT_TRY(sft__stream_write(g->s->stream, g->spans, g->count, err));
+        SFT_TRY(sft__fs_stream_write(g->s->stream, g->spans, g->count, err));
     } else {
-        SFT_TRY(sft__publish_write(g->s->publish, g->offset, g->spans, g->count, err));
+        SFT_TRY(sft__fs_publish_write(g->s->publish, g->offset, g->spans, g->count, err));
     }
     for (size_t i = 0; i < g->count; i++) { /* now, as writing has brought them into the cache */
         if (g->crcs[i] != NULL) {
@@ -185,10 +185,10 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
     const uint8_t *at = data;
 
     while (size > 0) {
-        /* up to the next multiple of step in the file: see SFT__PUBLISH_ALIGN */
+        /* up to the next multiple of step in the file: see SFT__FS_PUBLISH_ALIGN */
         const size_t room = g->step - (size_t)((g->offset + g->bytes) % g->step);
         const size_t n = size < room ? (size_t)size : room;
-        g->spans[g->count] = (sft__span){at, n};
+        g->spans[g->count] = (sft__fs_span){at, n};
         g->crcs[g->count++] = crc;
         g->bytes += n;
         at += n;
@@ -311,7 +311,7 @@ static sft_status write_data(saver *s, sft_error *err) {
 }
 
 static sft_status save_file(saver *s, const char *path, sft_error *err) {
-    sft__span header;
+    sft__fs_span header;
 
     SFT_TRY(saver_check(s, err));
     SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
@@ -320,8 +320,8 @@ static sft_status save_file(saver *s, const char *path, sft_error *err) {
     SFT_TRY(write_data(s, err));
     if (sft__set_digests_inside(&s->set)) {
         SFT_TRY(sft__set_seal(&s->set, err));
-        header = (sft__span){s->set.header.data, s->set.header.len};
-        SFT_TRY(sft__publish_write(s->publish, 0, &header, 1, err));
+        header = (sft__fs_span){s->set.header.data, s->set.header.len};
+        SFT_TRY(sft__fs_publish_write(s->publish, 0, &header, 1, err));
         SFT_TRY(sft__meter_add(&s->meter, header.size, err));
     }
     return sft__set_publish(&s->set, s->publish, path, err);
@@ -354,12 +354,12 @@ static sft_status refuse_sidecar(const saver *s, sft_error *err) {
 }
 
 static sft_status save_stream(saver *s, int fd, sft_error *err) {
-    sft__stream stream;
+    sft__fs_stream stream;
     portion none[2];
 
     SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
-    SFT_TRY(sft__stream_init(&stream, fd, err));
+    SFT_TRY(sft__fs_stream_init(&stream, fd, err));
     SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
     hash_ahead(s, true);
     SFT_TRY(sft__set_seal(&s->set, err));

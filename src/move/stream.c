@@ -66,7 +66,7 @@ static uint64_t bytes_of(const sft__run *run, const sft__want *w) {
 
 static uint8_t *memory_of(sft_stream *s, const sft__run *run, const sft__want *w) {
     const uint64_t skew = s->options.alignment == 0 && run->kind == SFT__RUN_RANGE
-                              ? run->begin % SFT__DIRECT_ALIGN
+                              ? run->begin % SFT__FS_DIRECT_ALIGN
                               : 0;
 
     if (w->dst != NULL || run->room == 0 || w->nbytes == 0) {
@@ -464,12 +464,12 @@ static sft_status read_options(const sft_stream_options *options, sft_stream_opt
     if (o->strategy == SFT_STRATEGY_MAP) {
         return sft__fail(err, SFT_E_UNSUPPORTED, "a mapping has nothing to stream");
     }
-    if (o->memory_bytes != 0 && o->memory_bytes < 2 * SFT__DIRECT_ALIGN) {
+    if (o->memory_bytes != 0 && o->memory_bytes < 2 * SFT__FS_DIRECT_ALIGN) {
         return sft__fail(err, SFT_E_ARG, "a budget of %llu bytes is less than two pages",
                          (unsigned long long)o->memory_bytes);
     }
     if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || o->order > SFT_STREAM_ANY ||
-        (o->flags & ~FLAGS) != 0 || o->alignment > SFT__DIRECT_ALIGN ||
+        (o->flags & ~FLAGS) != 0 || o->alignment > SFT__FS_DIRECT_ALIGN ||
         (o->alignment & (o->alignment - 1)) != 0) {
         return sft__fail(err, SFT_E_ARG,
                          "strategy, order, flags or alignment are not among the known");
@@ -497,7 +497,7 @@ static void free_stream(sft_stream *s) {
     const sft_allocator *a = s->allocator;
 
     for (size_t i = 0; i < s->source_count && s->sources != NULL; i++) {
-        sft__fd_close_direct(s->sources[i].direct);
+        sft__fs_close_direct(s->sources[i].direct);
     }
     for (size_t i = 0; i < s->want_count; i++) {
         sft__free(a, s->wants[i].read, s->wants[i].read_size);

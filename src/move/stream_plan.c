@@ -10,7 +10,7 @@
 #include "move/stream.h"
 #include <stdlib.h>
 
-#define PAGE_MASK   ((uint64_t)SFT__DIRECT_ALIGN - 1)
+#define PAGE_MASK   ((uint64_t)SFT__FS_DIRECT_ALIGN - 1)
 #define BUDGET      ((uint64_t)64 << 20)
 #define NO_BUDGET   (UINT64_MAX & ~PAGE_MASK)
 #define BUDGET_RUNS 8 /* a budget holds at least so many runs of neighbours */
@@ -235,7 +235,7 @@ static uint64_t room_of(const sft_stream *s, const sft__run *run) {
         return 0;
     }
     /* cannot overflow: below the size of the source, or of memory, and two pages */
-    return sft__align64(skew + (run->end - run->begin), SFT__DIRECT_ALIGN, &room) ? room
+    return sft__align64(skew + (run->end - run->begin), SFT__FS_DIRECT_ALIGN, &room) ? room
                                                                                   : NO_BUDGET;
 }
 

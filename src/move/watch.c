@@ -2,8 +2,8 @@
  *
  * move/watch.c - see watch.h.
  */
+#include "base/meter.h"
 #include "move/watch.h"
-#include "io/meter.h"
 
 sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total,
                            bool shared, sft_error *err) {

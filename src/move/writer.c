@@ -23,7 +23,7 @@ static sft_status keep_options(sft_writer *w, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status create(sft_writer **out, const char *path, const sft__stream *stream,
+static sft_status create(sft_writer **out, const char *path, const sft__fs_stream *stream,
                          const sft_write_options *options, sft_error *err) {
     const sft_allocator *allocator;
     sft__set checked;
@@ -79,13 +79,13 @@ sft_status sft_writer_create(sft_writer **out, const char *path, const sft_write
 
 sft_status sft_writer_create_stream(sft_writer **out, int fd, const sft_write_options *options,
                                     sft_error *err) {
-    sft__stream stream;
+    sft__fs_stream stream;
 
     if (out == NULL) {
         return sft__fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
-    SFT_TRY(sft__stream_init(&stream, fd, err));
+    SFT_TRY(sft__fs_stream_init(&stream, fd, err));
     return create(out, NULL, &stream, options, err);
 }
 
@@ -178,7 +178,7 @@ sft_status sft_writer_declare(sft_writer *writer, const char *name, size_t name_
 sft_status sft__writer_start(sft_writer *w, sft_error *err) {
     static const sft_metadata_entry none = {NULL, 0, NULL, 0}; /* present, but empty */
     sft__set *set = &w->set;
-    sft__span header;
+    sft__fs_span header;
 
     w->state = SFT__WRITER_DONE; /* unless all goes well */
     set->metadata = !w->has_metadata ? NULL : w->metadata != NULL ? w->metadata : &none;
@@ -194,8 +194,8 @@ sft_status sft__writer_start(sft_writer *w, sft_error *err) {
     if (w->path != NULL) {
         SFT_TRY(sft__set_create(&w->publish, set, w->path, err));
     } else {
-        header = (sft__span){set->header.data, set->header.len};
-        SFT_TRY(sft__stream_write(&w->stream, &header, 1, err));
+        header = (sft__fs_span){set->header.data, set->header.len};
+        SFT_TRY(sft__fs_stream_write(&w->stream, &header, 1, err));
     }
     SFT_TRY(sft__meter_add(&w->meter, set->header.len, err));
     w->state = SFT__WRITER_OPEN;
@@ -244,7 +244,7 @@ void sft_writer_free(sft_writer *writer) {
         sft__free(allocator, writer->intakes[i].sha, sizeof *writer->intakes[i].sha);
     }
     sft__free(allocator, writer->intakes, writer->set.count * sizeof *writer->intakes);
-    sft__publish_free(writer->publish);
+    sft__fs_publish_free(writer->publish);
     sft__meter_reset(&writer->meter);
     sft__set_reset(&writer->set);
     sft__free(allocator, writer->set.entries, writer->entry_cap * sizeof *writer->set.entries);

@@ -6,9 +6,9 @@
 #ifndef SFT_MOVE_WRITER_H
 #define SFT_MOVE_WRITER_H
 
+#include "base/meter.h"
 #include "base/thread.h"
-#include "io/meter.h"
-#include "io/publish.h"
+#include "fs/publish.h"
 #include "move/cover.h"
 #include "move/set.h"
 
@@ -32,8 +32,8 @@ struct sft_writer {
     sft__set set;
     sft__arena arena;
     const char *path; /* NULL: a stream */
-    sft__stream stream;
-    sft__publish *publish;
+    sft__fs_stream stream;
+    sft__fs_publish *publish;
     size_t entry_cap;
     sft_metadata_entry *metadata;
     size_t metadata_cap;

@@ -56,8 +56,8 @@ static sft_status finish_sha(sft_writer *w, uint32_t index, uint8_t *buffer, sft
     while (in->sha_bytes < e->nbytes) {
         const uint64_t left = e->nbytes - in->sha_bytes;
         const size_t n = left < REREAD ? (size_t)left : REREAD;
-        SFT_TRY(sft__file_read_at(sft__publish_handle(w->publish), w->path,
-                                  w->set.data_offset + e->begin + in->sha_bytes, buffer, n, err));
+        SFT_TRY(sft__fs_read_at(sft__fs_publish_handle(w->publish), w->path,
+                                w->set.data_offset + e->begin + in->sha_bytes, buffer, n, err));
         sft_sha256_update(&sha, buffer, n);
         in->sha_bytes += n;
         SFT_TRY(sft__meter_add(&w->meter, 0, err));
@@ -92,16 +92,16 @@ static sft_status finish_digests(sft_writer *w, sft_error *err) {
 }
 
 static sft_status flush_carry(sft_writer *w, sft_error *err) {
-    const sft__span rest = {w->carry, w->carry_len};
+    const sft__fs_span rest = {w->carry, w->carry_len};
 
     if (w->carry_len == 0) {
         return SFT_OK;
     }
-    return sft__publish_write(w->publish, w->carry_end - w->carry_len, &rest, 1, err);
+    return sft__fs_publish_write(w->publish, w->carry_end - w->carry_len, &rest, 1, err);
 }
 
 static sft_status commit(sft_writer *w, sft_error *err) {
-    sft__span header;
+    sft__fs_span header;
 
     if (w->state == SFT__WRITER_DECLARING) {
         SFT_TRY(sft__writer_start(w, err));
@@ -118,8 +118,8 @@ static sft_status commit(sft_writer *w, sft_error *err) {
     SFT_TRY(flush_carry(w, err));
     SFT_TRY(finish_digests(w, err));
     SFT_TRY(sft__set_seal(&w->set, err));
-    header = (sft__span){w->set.header.data, w->set.header.len};
-    SFT_TRY(sft__publish_write(w->publish, 0, &header, 1, err));
+    header = (sft__fs_span){w->set.header.data, w->set.header.len};
+    SFT_TRY(sft__fs_publish_write(w->publish, 0, &header, 1, err));
     return sft__set_publish(&w->set, w->publish, w->path, err);
 }
 

@@ -140,12 +140,12 @@ static void count_crcs(const copier *c, uint64_t begin, uint64_t end, const uint
 /* Bytes [begin, end) of the data section are at data. */
 static sft_status write_out(const copier *c, uint64_t begin, uint64_t end, uint8_t *data,
                             sft_error *err) {
-    const sft__span part = {data, (size_t)(end - begin)};
+    const sft__fs_span part = {data, (size_t)(end - begin)};
 
     if (part.size == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__publish_write(c->w->publish, c->w->set.data_offset + begin, &part, 1, err));
+    SFT_TRY(sft__fs_publish_write(c->w->publish, c->w->set.data_offset + begin, &part, 1, err));
     count_crcs(c, begin, end, data);
     return sft__meter_add(&c->w->meter, part.size, err);
 }

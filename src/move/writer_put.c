@@ -112,9 +112,9 @@ static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t 
 
     while (left > 0) {
         const size_t n = left < step ? left : step;
-        const sft__span parts[2] = {{p->w->carry, head}, {data, n}};
-        SFT_TRY(sft__publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
-                                   head != 0 ? 2 : 1, err));
+        const sft__fs_span parts[2] = {{p->w->carry, head}, {data, n}};
+        SFT_TRY(sft__fs_publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
+                                      head != 0 ? 2 : 1, err));
         if (p->w->set.crc != NULL) {
             p->crc = sft_crc32c(p->crc, data, n);
         }
@@ -171,8 +171,8 @@ static sft_status write_stream(put *p, sft_error *err) {
             (unsigned long long)w->stream_bytes, (unsigned long long)at);
     }
     while (p->size > 0) {
-        const sft__span part = {p->data, p->size < SFT__METER_STEP ? p->size : SFT__METER_STEP};
-        sft_status st = sft__stream_write(&w->stream, &part, 1, err);
+        const sft__fs_span part = {p->data, p->size < SFT__METER_STEP ? p->size : SFT__METER_STEP};
+        sft_status st = sft__fs_stream_write(&w->stream, &part, 1, err);
         if (st == SFT_OK) {
             st = sft__meter_add(&w->meter, part.size, err);
         }

@@ -8,6 +8,7 @@
 #ifndef SFT_REMOTE_STAGING_H
 #define SFT_REMOTE_STAGING_H
 
+#include "fs/file.h"
 #include "remote/room.h"
 
 enum { SFT__STAGE_BLOCK = 4 << 20 };
@@ -20,8 +21,8 @@ typedef struct sft__staging {
     size_t path_size;
     size_t part_size;
     size_t journal_size;
-    int fd; /* -1: not open */
-    int journal_fd;
+    sft__fs_handle file; /* SFT__FS_NO_HANDLE: not open */
+    sft__fs_handle journal_file;
     uint64_t size;
     uint64_t blocks;
     uint32_t *missing; /* per block: bytes that are still to come */

@@ -6,6 +6,7 @@
  * mark. A block is written before its entry; nothing is flushed until the end, for the sums tell
  * what a crash left.
  */
+#include "fs/staged.h"
 #include "remote/staging.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +14,6 @@
 #include <sft/extend.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define JOURNAL_MARK UINT64_C(0x314c4e524a544653) /* "SFTJRNL1" */
@@ -52,49 +51,10 @@ static sft_status make_folders(char *path, size_t from, sft_error *err) {
     for (size_t i = from; path[i] != '\0'; i++) {
         if (path[i] == '/' && i > 0) {
             path[i] = '\0';
-            const int made = mkdir(path, 0777);
-            const int sys = errno;
+            const sft_status status = sft__fs_make_directory(path, err);
             path[i] = '/';
-            if (made != 0 && sys != EEXIST) {
-                errno = sys;
-                return sys_fail(err, "make the folder of", path);
-            }
+            SFT_TRY(status);
         }
-    }
-    return SFT_OK;
-}
-
-static sft_status read_all(int fd, uint64_t offset, uint8_t *dst, size_t size, const char *path,
-                           sft_error *err) {
-    while (size > 0) {
-        const ssize_t n = pread(fd, dst, size, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            errno = n == 0 ? EIO : errno;
-            return sys_fail(err, "read", path);
-        }
-        dst += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return SFT_OK;
-}
-
-static sft_status write_all(int fd, uint64_t offset, const uint8_t *data, size_t size,
-                            const char *path, sft_error *err) {
-    while (size > 0) {
-        const ssize_t n = pwrite(fd, data, size, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return sys_fail(err, "write", path);
-        }
-        data += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
     }
     return SFT_OK;
 }
@@ -112,7 +72,7 @@ static sft_status block_sum(const sft__staging *s, uint64_t block, uint32_t *sum
     *sum = 0;
     for (size_t at = 0; at < size && status == SFT_OK;) {
         const size_t n = size - at < READ_CHUNK ? size - at : READ_CHUNK;
-        status = read_all(s->fd, block * SFT__STAGE_BLOCK + at, buffer, n, s->part, err);
+        status = sft__fs_read_at(s->file, s->part, block * SFT__STAGE_BLOCK + at, buffer, n, err);
         *sum = status == SFT_OK ? sft_crc32c(*sum, buffer, n) : 0;
         at += n;
     }
@@ -127,8 +87,8 @@ static sft_status take_up(sft__staging *s, sft_error *err) {
     for (uint64_t b = 0; b < s->blocks; b++) {
         uint32_t entry[2];
         uint32_t sum;
-        const off_t at = (off_t)(sizeof(journal_head) + b * sizeof entry);
-        if (pread(s->journal_fd, entry, sizeof entry, at) != (ssize_t)sizeof entry ||
+        const uint64_t at = sizeof(journal_head) + b * sizeof entry;
+        if (sft__fs_read_at(s->journal_file, s->journal, at, entry, sizeof entry, NULL) != SFT_OK ||
             entry[1] != BLOCK_MARK) {
             continue;
         }
@@ -144,37 +104,24 @@ static sft_status take_up(sft__staging *s, sft_error *err) {
 static sft_status begin_files(sft__staging *s, const uint8_t identity[32], sft_error *err) {
     journal_head head = {.mark = JOURNAL_MARK, .size = s->size, .block = SFT__STAGE_BLOCK};
     journal_head found;
-    struct stat st;
+    sft__fs_stat st;
 
     memcpy(head.identity, identity, sizeof head.identity);
-    s->journal_fd = open(s->journal, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (s->journal_fd < 0) {
-        return sys_fail(err, "open", s->journal);
-    }
-    if (flock(s->journal_fd, LOCK_EX | LOCK_NB) != 0) {
-        return sft_error_set(err, SFT_E_IO, errno, SFT_NO_OFFSET, NULL, 0,
+    SFT_TRY(sft__fs_create(s->journal, &s->journal_file, err));
+    if (!sft__fs_hold_alone(s->journal_file)) {
+        return sft_error_set(err, SFT_E_IO, EWOULDBLOCK, SFT_NO_OFFSET, NULL, 0,
                              "another process is fetching %.200s", s->path);
     }
-    s->fd = open(s->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (s->fd < 0) {
-        return sys_fail(err, "open", s->part);
-    }
-    if (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size == s->size &&
-        pread(s->journal_fd, &found, sizeof found, 0) == (ssize_t)sizeof found &&
+    SFT_TRY(sft__fs_create(s->part, &s->file, err));
+    if (sft__fs_stat_file(s->file, s->part, &st, NULL) == SFT_OK && st.size == s->size &&
+        sft__fs_read_at(s->journal_file, s->journal, 0, &found, sizeof found, NULL) == SFT_OK &&
         memcmp(&found, &head, sizeof head) == 0) {
         return take_up(s, err);
     }
-    if (ftruncate(s->journal_fd, 0) != 0 || ftruncate(s->fd, 0) != 0 ||
-        ftruncate(s->fd, (off_t)s->size) != 0) {
-        return sys_fail(err, "resize", s->part);
-    }
-#ifdef __linux__
-    if (s->size > 0 && fallocate(s->fd, 0, 0, (off_t)s->size) != 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        return sys_fail(err, "set room aside for", s->part);
-    }
-#endif
-    return write_all(s->journal_fd, 0, (const uint8_t *)&head, sizeof head, s->journal, err);
+    SFT_TRY(sft__fs_resize(s->journal_file, s->journal, 0, err));
+    SFT_TRY(sft__fs_resize(s->file, s->part, 0, err));
+    SFT_TRY(sft__fs_reserve(s->file, s->part, s->size, err));
+    return sft__fs_write_at(s->journal_file, s->journal, 0, &head, sizeof head, err);
 }
 
 sft_status sft__staging_open(sft__staging *s, const char *folder, const char *name, uint64_t size,
@@ -182,8 +129,8 @@ sft_status sft__staging_open(sft__staging *s, const char *folder, const char *na
                              sft_error *err) {
     memset(s, 0, sizeof *s);
     s->allocator = allocator;
-    s->fd = -1;
-    s->journal_fd = -1;
+    s->file = SFT__FS_NO_HANDLE;
+    s->journal_file = SFT__FS_NO_HANDLE;
     s->size = size;
     s->blocks = size / SFT__STAGE_BLOCK + (size % SFT__STAGE_BLOCK != 0 ? 1 : 0);
     s->path = staged_path(folder, name, "", "", &s->path_size, allocator);
@@ -216,13 +163,13 @@ static sft_status block_done(sft__staging *s, uint64_t block, sft_error *err) {
     uint32_t entry[2] = {0, BLOCK_MARK};
 
     SFT_TRY(block_sum(s, block, &entry[0], err));
-    return write_all(s->journal_fd, sizeof(journal_head) + block * sizeof entry,
-                     (const uint8_t *)entry, sizeof entry, s->journal, err);
+    return sft__fs_write_at(s->journal_file, s->journal, sizeof(journal_head) + block * sizeof entry,
+                            entry, sizeof entry, err);
 }
 
 sft_status sft__staging_put(sft__staging *s, uint64_t offset, const uint8_t *data, size_t size,
                             sft_error *err) {
-    SFT_TRY(write_all(s->fd, offset, data, size, s->part, err));
+    SFT_TRY(sft__fs_write_at(s->file, s->part, offset, data, size, err));
     while (size > 0) {
         const uint64_t block = offset / SFT__STAGE_BLOCK;
         const uint64_t room = (block + 1) * SFT__STAGE_BLOCK - offset;
@@ -254,8 +201,9 @@ bool sft__staging_whole(const sft__staging *s) {
     return true;
 }
 
-static sft_status file_sha256(int fd, uint64_t size, const char *path, uint8_t digest[32],
-                              const sft_control *control, const sft_allocator *a, sft_error *err) {
+static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *path,
+                              uint8_t digest[32], const sft_control *control,
+                              const sft_allocator *a, sft_error *err) {
     static const sft_progress nothing = {0, 0};
     uint8_t *buffer = sft__alloc(a, READ_CHUNK);
     sft_status status = buffer != NULL ? SFT_OK : sft__no_memory(err, READ_CHUNK);
@@ -264,7 +212,7 @@ static sft_status file_sha256(int fd, uint64_t size, const char *path, uint8_t d
     sft_sha256_init(&sha);
     for (uint64_t at = 0; at < size && status == SFT_OK;) {
         const size_t n = size - at < READ_CHUNK ? (size_t)(size - at) : READ_CHUNK;
-        status = read_all(fd, at, buffer, n, path, err);
+        status = sft__fs_read_at(file, path, at, buffer, n, err);
         if (status == SFT_OK) {
             sft_sha256_update(&sha, buffer, n);
         }
@@ -280,75 +228,53 @@ static sft_status file_sha256(int fd, uint64_t size, const char *path, uint8_t d
 
 sft_status sft__staging_sha256(const sft__staging *s, uint8_t digest[32],
                                const sft_control *control, sft_error *err) {
-    return file_sha256(s->fd, s->size, s->part, digest, control, s->allocator, err);
+    return file_sha256(s->file, s->size, s->part, digest, control, s->allocator, err);
 }
 
 /* ---------------------------------------------------------------- ends */
 
-static sft_status flush_folder(const char *path, sft_error *err) {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    const size_t len = slash != NULL ? (size_t)(slash - path) : 0;
-
-    if (len == 0 || len >= sizeof folder) {
-        return SFT_OK;
-    }
-    memcpy(folder, path, len);
-    folder[len] = '\0';
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool good = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return good ? SFT_OK
-                : sft_error_set(err, SFT_E_DURABILITY, errno, SFT_NO_OFFSET, NULL, 0,
-                                "%.200s is in place, but its folder could not be flushed", path);
-}
-
 sft_status sft__staging_flush(const sft__staging *s, sft_error *err) {
-    return fsync(s->fd) == 0 ? SFT_OK : sys_fail(err, "flush", s->part);
+    return sft__fs_sync(s->file, s->part, err);
 }
 
 sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
+    sft_error why;
+
+    memset(&why, 0, sizeof why);
     if (replace) {
-        SFT_TRY(sft_file_keep(s->fd, s->path, err));
+        SFT_TRY(sft_file_keep(sft__fs_descriptor(s->file), s->path, err));
     }
-    if (!replace) { /* link refuses an existing name, rename does not */
-        if (link(s->part, s->path) == 0) {
-            (void)unlink(s->part);
-        } else if (errno == EEXIST) {
-            return sft_error_set(err, SFT_E_EXISTS, EEXIST, SFT_NO_OFFSET, NULL, 0, "%.200s exists",
-                                 s->path);
-        } else if (access(s->path, F_OK) == 0 || rename(s->part, s->path) != 0) {
-            return sys_fail(err, "publish", s->path); /* where there are no links */
-        }
-    } else if (rename(s->part, s->path) != 0) {
-        return sys_fail(err, "publish", s->path);
+    const sft_status status = replace ? sft__fs_rename(s->part, s->path, &why)
+                                      : sft__fs_rename_new(s->part, s->path, &why);
+    if (status != SFT_OK) {
+        return sft_error_set(err, status == SFT_E_EXISTS ? status : SFT_E_IO, why.sys, SFT_NO_OFFSET,
+                             NULL, 0, status == SFT_E_EXISTS ? "%.200s exists" : "cannot publish %.200s",
+                             s->path);
     }
-    (void)unlink(s->journal);
-    return flush_folder(s->path, err);
+    (void)sft__fs_remove(s->part, NULL); /* a first name that was left */
+    (void)sft__fs_remove(s->journal, NULL);
+    return sft__fs_sync_parent(s->path, &why) == SFT_OK
+               ? SFT_OK
+               : sft_error_set(err, SFT_E_DURABILITY, why.sys, SFT_NO_OFFSET, NULL, 0,
+                               "%.200s is in place, but its folder could not be flushed", s->path);
 }
 
 sft_status sft__staging_begin_set(const sft__staging *s, sft_error *err) {
-    SFT_TRY(sft_file_keep(s->fd, s->path, err)); /* of the one that is about to go */
+    SFT_TRY(sft_file_keep(sft__fs_descriptor(s->file), s->path, err)); /* of the one that is about to go */
     return sft_model_begin(s->path, 1, err);
 }
 
 void sft__staging_drop(sft__staging *s) {
-    if (s->fd >= 0) {
-        (void)unlink(s->part);
-        (void)unlink(s->journal);
+    if (s->file != SFT__FS_NO_HANDLE) {
+        (void)sft__fs_remove(s->part, NULL);
+        (void)sft__fs_remove(s->journal, NULL);
     }
 }
 
 void sft__staging_close(sft__staging *s) {
-    if (s->fd >= 0) {
-        (void)close(s->fd);
-    }
-    if (s->journal_fd >= 0) {
-        (void)close(s->journal_fd);
-    }
-    s->fd = s->journal_fd = -1;
+    sft__fs_close(s->file);
+    sft__fs_close(s->journal_file);
+    s->file = s->journal_file = SFT__FS_NO_HANDLE;
     sft__free(s->allocator, s->path, s->path_size);
     sft__free(s->allocator, s->part, s->part_size);
     sft__free(s->allocator, s->journal, s->journal_size);
@@ -360,25 +286,26 @@ void sft__staging_close(sft__staging *s) {
 sft_status sft__existing(const char *folder, const char *name, uint64_t *size, uint8_t digest[32],
                          const sft_allocator *allocator, sft_error *err) {
     size_t path_size;
-    struct stat st;
+    sft__fs_handle file;
+    sft__fs_stat st;
+    sft_error why;
     char *path = staged_path(folder, name, "", "", &path_size, allocator);
     sft_status status;
 
     if (path == NULL) {
         return sft__no_memory(err, path_size);
     }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    memset(&why, 0, sizeof why);
+    status = sft__fs_open(path, &file, &st, &why);
+    if (status == SFT_E_IO && (why.sys == ENOENT || why.sys == ENOTDIR)) {
         status = SFT_E_NOT_FOUND;
-    } else if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    } else if (status != SFT_OK) {
         status = sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
                                "%.200s exists and is no file", path);
     } else {
-        *size = (uint64_t)st.st_size;
-        status = file_sha256(fd, *size, path, digest, NULL, allocator, err);
-    }
-    if (fd >= 0) {
-        (void)close(fd);
+        *size = st.size;
+        status = file_sha256(file, *size, path, digest, NULL, allocator, err);
+        sft__fs_close(file);
     }
     sft__free(allocator, path, path_size);
     return status;
@@ -397,7 +324,7 @@ sft_status sft__scratch_open(int *fd, sft_error *err) {
 }
 
 sft_status sft__scratch_read(int fd, uint8_t *dst, size_t size, sft_error *err) {
-    return read_all(fd, 0, dst, size, "a temporary file", err);
+    return sft__fs_read_at(fd, "a temporary file", 0, dst, size, err);
 }
 
 void sft__scratch_close(int fd) {

@@ -4,32 +4,32 @@
  */
 #include "unit/files.h"
 
-#include "io/publish.h"
+#include "fs/publish.h"
 #include <grp.h>
 #include <sys/wait.h>
 
-static sft__publish_options opts(uint32_t mode, bool new_only) {
-    sft__publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only, NULL};
+static sft__fs_publish_options opts(uint32_t mode, bool new_only) {
+    sft__fs_publish_options o = {NULL, SFT_DURABLE_FULL, mode, new_only, NULL};
     return o;
 }
 
 static sft_status put(const char *path, const char *text, uint32_t mode, bool new_only,
                       sft_error *err) {
-    const sft__publish_options o = opts(mode, new_only);
-    const sft__span parts[3] = {{text, strlen(text) / 2},
+    const sft__fs_publish_options o = opts(mode, new_only);
+    const sft__fs_span parts[3] = {{text, strlen(text) / 2},
                                 {text, 0},
                                 {text + strlen(text) / 2, strlen(text) - strlen(text) / 2}};
-    sft__publish *p;
-    sft_status st = sft__publish_open(&p, path, &o, err);
+    sft__fs_publish *p;
+    sft_status st = sft__fs_publish_open(&p, path, &o, err);
     if (st == SFT_OK) {
-        st = sft__publish_reserve(p, strlen(text), err);
+        st = sft__fs_publish_reserve(p, strlen(text), err);
         if (st == SFT_OK) {
-            st = sft__publish_write(p, 0, parts, 3, err);
+            st = sft__fs_publish_write(p, 0, parts, 3, err);
         }
         if (st == SFT_OK) {
-            st = sft__publish_commit(p, err);
+            st = sft__fs_publish_commit(p, err);
         }
-        sft__publish_free(p);
+        sft__fs_publish_free(p);
     }
     return st;
 }
@@ -98,15 +98,15 @@ static void a_group_that_cannot_be_kept_loses_its_rights(void **state) {
 
 static void nothing_shows_before_commit(void **state) {
     (void)state;
-    const sft__publish_options o = opts(0, false);
-    const sft__span part = {"xyz", 3};
-    sft__publish *p;
+    const sft__fs_publish_options o = opts(0, false);
+    const sft__fs_span part = {"xyz", 3};
+    sft__fs_publish *p;
     const char *path = in_scratch("f");
     file_put(path, "old", 3);
-    assert_int_equal(sft__publish_open(&p, path, &o, NULL), SFT_OK);
-    assert_int_equal(sft__publish_write(p, 0, &part, 1, NULL), SFT_OK);
+    assert_int_equal(sft__fs_publish_open(&p, path, &o, NULL), SFT_OK);
+    assert_int_equal(sft__fs_publish_write(p, 0, &part, 1, NULL), SFT_OK);
     assert_file(path, "old", 3);
-    sft__publish_free(p);
+    sft__fs_publish_free(p);
     assert_file(path, "old", 3);
     assert_int_equal(scratch_list(0), 1);
 }
@@ -168,19 +168,19 @@ static void new_only_never_replaces(void **state) {
     assert_int_equal(put(path, "second", 0, true, &err), SFT_E_EXISTS);
     assert_file(path, "first", 5);
     /* it comes to be while we write */
-    const sft__publish_options o = opts(0, true);
-    sft__publish *p;
-    assert_int_equal(sft__publish_open(&p, in_scratch("late"), &o, &err), SFT_OK);
+    const sft__fs_publish_options o = opts(0, true);
+    sft__fs_publish *p;
+    assert_int_equal(sft__fs_publish_open(&p, in_scratch("late"), &o, &err), SFT_OK);
     file_put(in_scratch("late"), "theirs", 6);
-    assert_int_equal(sft__publish_commit(p, &err), SFT_E_EXISTS);
-    sft__publish_free(p);
+    assert_int_equal(sft__fs_publish_commit(p, &err), SFT_E_EXISTS);
+    sft__fs_publish_free(p);
     assert_file(in_scratch("late"), "theirs", 6);
     /* without the flag the late comer is replaced */
-    const sft__publish_options any = opts(0, false);
-    assert_int_equal(sft__publish_open(&p, in_scratch("later"), &any, &err), SFT_OK);
+    const sft__fs_publish_options any = opts(0, false);
+    assert_int_equal(sft__fs_publish_open(&p, in_scratch("later"), &any, &err), SFT_OK);
     file_put(in_scratch("later"), "theirs", 6);
-    assert_int_equal(sft__publish_commit(p, &err), SFT_OK);
-    sft__publish_free(p);
+    assert_int_equal(sft__fs_publish_commit(p, &err), SFT_OK);
+    sft__fs_publish_free(p);
     assert_file(in_scratch("later"), "", 0);
     assert_int_equal(scratch_list(0), 3);
 }
@@ -203,21 +203,21 @@ static void long_names_fit(void **state) {
 static void large_writes_out_of_order(void **state) {
     (void)state;
     /* large enough to go past the cache, written out of order */
-    const sft__publish_options o = opts(0, false);
+    const sft__fs_publish_options o = opts(0, false);
     const size_t piece = (size_t)8 << 20;
     char *block = malloc(piece);
     assert_non_null(block);
-    sft__publish *p;
-    assert_int_equal(sft__publish_open(&p, in_scratch("big"), &o, NULL), SFT_OK);
-    assert_int_equal(sft__publish_reserve(p, 9 * (uint64_t)piece, NULL), SFT_OK);
+    sft__fs_publish *p;
+    assert_int_equal(sft__fs_publish_open(&p, in_scratch("big"), &o, NULL), SFT_OK);
+    assert_int_equal(sft__fs_publish_reserve(p, 9 * (uint64_t)piece, NULL), SFT_OK);
     for (size_t i = 0; i < 9; i++) {
         const size_t at = (i * 4) % 9;
         memset(block, (int)at + 1, piece);
-        const sft__span part = {block, piece};
-        assert_int_equal(sft__publish_write(p, (uint64_t)at * piece, &part, 1, NULL), SFT_OK);
+        const sft__fs_span part = {block, piece};
+        assert_int_equal(sft__fs_publish_write(p, (uint64_t)at * piece, &part, 1, NULL), SFT_OK);
     }
-    assert_int_equal(sft__publish_commit(p, NULL), SFT_OK);
-    sft__publish_free(p);
+    assert_int_equal(sft__fs_publish_commit(p, NULL), SFT_OK);
+    sft__fs_publish_free(p);
     FILE *f = fopen(in_scratch("big"), "rb");
     assert_non_null(f);
     for (size_t i = 0; i < 9; i++) {
@@ -236,19 +236,19 @@ static void large_writes_out_of_order(void **state) {
 static void direct_writes_of_every_alignment(void **state) {
     (void)state;
     enum { FILE_SIZE = 5 << 20, BASE = 4096 };
-    const sft__publish_options o = opts(0, false);
+    const sft__fs_publish_options o = opts(0, false);
     uint8_t *want = malloc(FILE_SIZE);
     uint8_t *memory = aligned_alloc(BASE, FILE_SIZE + 2 * BASE);
     uint32_t seed = 7;
     assert_true(want != NULL && memory != NULL);
     for (int round = 0; round < 30; round++) {
-        sft__publish *p;
+        sft__fs_publish *p;
         size_t at = 0;
-        assert_int_equal(sft__publish_open(&p, in_scratch("d"), &o, NULL), SFT_OK);
-        assert_int_equal(sft__publish_reserve(p, FILE_SIZE, NULL), SFT_OK);
+        assert_int_equal(sft__fs_publish_open(&p, in_scratch("d"), &o, NULL), SFT_OK);
+        assert_int_equal(sft__fs_publish_reserve(p, FILE_SIZE, NULL), SFT_OK);
         while (at < FILE_SIZE) {
             /* up to four parts, at addresses of several alignments */
-            sft__span parts[4];
+            sft__fs_span parts[4];
             uint8_t *from = memory;
             const size_t begin = at;
             size_t count = 0;
@@ -265,14 +265,14 @@ static void direct_writes_of_every_alignment(void **state) {
                     from[i] = (uint8_t)(seed + i * 11 + (i >> 8));
                 }
                 memcpy(want + at, from, size);
-                parts[count] = (sft__span){from, size};
+                parts[count] = (sft__fs_span){from, size};
                 from += size;
                 at += size;
             }
-            assert_int_equal(sft__publish_write(p, begin, parts, count, NULL), SFT_OK);
+            assert_int_equal(sft__fs_publish_write(p, begin, parts, count, NULL), SFT_OK);
         }
-        assert_int_equal(sft__publish_commit(p, NULL), SFT_OK);
-        sft__publish_free(p);
+        assert_int_equal(sft__fs_publish_commit(p, NULL), SFT_OK);
+        sft__fs_publish_free(p);
         assert_file(in_scratch("d"), want, FILE_SIZE);
     }
     free(memory);

@@ -8,7 +8,7 @@
 #include "unit/folder.h"
 
 #include "base/thread.h"
-#include "io/below.h"
+#include "fs/below.h"
 #include "io/source.h"
 #include <errno.h>
 #include <signal.h>
@@ -782,16 +782,16 @@ static void positioned_writes(void **state) {
     const int fd = open(in_folder(tmp, "written"), O_RDWR | O_CREAT, 0600);
     uint8_t buf[8];
     sft_error err;
-    assert_int_equal(sft__file_write_at(fd, "w", 3, "hello", 5, &err), SFT_OK);
-    assert_int_equal(sft__file_read_at(fd, "w", 0, buf, 8, &err), SFT_OK);
+    assert_int_equal(sft__fs_write_at(fd, "w", 3, "hello", 5, &err), SFT_OK);
+    assert_int_equal(sft__fs_read_at(fd, "w", 0, buf, 8, &err), SFT_OK);
     assert_memory_equal(buf, "\0\0\0hello", 8);
-    assert_int_equal(sft__file_write_at(fd, "w", UINT64_MAX - 2, "hello", 5, &err), SFT_E_ARG);
-    assert_int_equal(sft__file_read_at(fd, "w", (uint64_t)INT64_MAX, buf, 1, &err), SFT_E_ARG);
+    assert_int_equal(sft__fs_write_at(fd, "w", UINT64_MAX - 2, "hello", 5, &err), SFT_E_ARG);
+    assert_int_equal(sft__fs_read_at(fd, "w", (uint64_t)INT64_MAX, buf, 1, &err), SFT_E_ARG);
     (void)close(fd);
-    assert_int_equal(sft__file_write_at(fd, "w", 3, "hello", 5, &err), SFT_E_IO);
+    assert_int_equal(sft__fs_write_at(fd, "w", 3, "hello", 5, &err), SFT_E_IO);
     assert_int_equal(err.sys, EBADF);
     assert_int_equal(err.offset, 3);
-    assert_int_equal(sft__file_read_at(fd, "w", 4, buf, 1, &err), SFT_E_IO);
+    assert_int_equal(sft__fs_read_at(fd, "w", 4, buf, 1, &err), SFT_E_IO);
     assert_int_equal(err.offset, 4);
 }
 
@@ -811,36 +811,36 @@ static sft_status see_name(void *ctx, const char *name, size_t len, sft_error *e
 static void folders_and_facts(void **state) {
     (void)state;
     seen_names seen = {0};
-    sft__stat st;
+    sft__fs_stat st;
     sft_error err;
     bool exists;
     assert_int_equal(mkdir(in_folder(tmp, "facts"), 0700), 0);
     write_file(in_folder(tmp, "facts/a"), "1234", 4);
     write_file(in_folder(tmp, "facts/b\nb"), "", 0);
     assert_int_equal(symlink("gone", in_folder(tmp, "facts/.c")), 0);
-    assert_int_equal(sft__folder_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_OK);
+    assert_int_equal(sft__fs_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_OK);
     assert_int_equal(seen.count, 3);
     assert_true(seen.b);
     seen = (seen_names){.stop_at = 2};
-    assert_int_equal(sft__folder_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_E_LIMIT);
+    assert_int_equal(sft__fs_list(in_folder(tmp, "facts"), see_name, &seen, &err), SFT_E_LIMIT);
     assert_int_equal(seen.count, 2);
-    assert_int_equal(sft__folder_list(in_folder(tmp, "none"), see_name, &seen, &err), SFT_E_IO);
+    assert_int_equal(sft__fs_list(in_folder(tmp, "none"), see_name, &seen, &err), SFT_E_IO);
     assert_int_equal(err.sys, ENOENT);
-    assert_int_equal(sft__folder_list(in_folder(tmp, "facts/a"), see_name, &seen, &err), SFT_E_IO);
+    assert_int_equal(sft__fs_list(in_folder(tmp, "facts/a"), see_name, &seen, &err), SFT_E_IO);
     assert_int_equal(err.sys, ENOTDIR);
 
-    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/a"), &exists, &st, &err), SFT_OK);
+    assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a"), &exists, &st, &err), SFT_OK);
     assert_true(exists && st.regular && !st.folder);
     assert_int_equal(st.size, 4);
-    assert_int_equal(sft__path_stat(in_folder(tmp, "facts"), &exists, &st, &err), SFT_OK);
+    assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts"), &exists, &st, &err), SFT_OK);
     assert_true(exists && !st.regular && st.folder);
-    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/.c"), &exists, &st, &err), SFT_OK);
+    assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/.c"), &exists, &st, &err), SFT_OK);
     assert_false(exists);
-    assert_int_equal(sft__path_stat(in_folder(tmp, "facts/a/b"), &exists, &st, &err), SFT_E_IO);
+    assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a/b"), &exists, &st, &err), SFT_E_IO);
     assert_int_equal(err.sys, ENOTDIR);
-    assert_string_equal(sft__path_base("a/b/c"), "c");
-    assert_string_equal(sft__path_base("c"), "c");
-    assert_string_equal(sft__path_base("a/"), "");
+    assert_string_equal(sft__fs_base_name("a/b/c"), "c");
+    assert_string_equal(sft__fs_base_name("c"), "c");
+    assert_string_equal(sft__fs_base_name("a/"), "");
 }
 
 static void cache_roots(void **state) {
@@ -866,7 +866,7 @@ static void cache_roots(void **state) {
         {"", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(sft__cache_root(cases[i].path), cases[i].root);
+        assert_int_equal(sft__fs_cache_root(cases[i].path), cases[i].root);
     }
 }
 

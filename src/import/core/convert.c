@@ -286,9 +286,9 @@ static sft_status check_places(sft__conversion *c, const char *const *inputs, si
     for (uint32_t f = 0; f < files && files > 1 && status == SFT_OK; f++) {
         sft__buf name;
         status = sft__convert_name(c, &name, output, f, files, err);
-        const bool there = status == SFT_OK && sft__same_file(name.data, name.data);
+        const bool there = status == SFT_OK && sft__fs_is_same(name.data, name.data);
         for (size_t i = 0; i < count && there && status == SFT_OK; i++) {
-            if (sft__same_file(name.data, inputs[i])) {
+            if (sft__fs_is_same(name.data, inputs[i])) {
                 status = sft__fail(err, SFT_E_EXISTS,
                                    "%.200s is read: several files that replace their inputs need "
                                    "another name",

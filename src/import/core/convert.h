@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/strmap.h"
+#include "fs/publish.h"
 #include "import/core/import.h"
 
 /* A file of the output. */
@@ -159,14 +160,9 @@ void sft__index_begin(sft__buf *b);
 void sft__index_add(sft__buf *b, const char *name, size_t name_len, const char *file);
 void sft__index_end(sft__buf *b, uint64_t total_bytes);
 
-/* publish_posix.c: parts of it that output_posix.c is made of, too. A hidden name beside `path`;
- * that file to its place (not replace: SFT_E_EXISTS if there is one, which file systems without
- * hard links look for first), its name may be left; the directory of `path` to the disk
- * (SFT_E_DURABILITY). */
-sft_status sft__temp_name(char *temp, size_t room, const char *path, sft_error *err);
-sft_status sft__put_in_place(const char *temp, const char *path, bool replace, sft_error *err);
-sft_status sft__flush_folder(const char *path, sft_error *err);
-/* publish_*.c: do both paths lead to one file that is there? */
-bool sft__same_file(const char *a, const char *b);
+/* write/export.c. A file of `size` bytes that appears at `path` when it is committed: durable, and in the
+ * place of another one, as the options say. */
+sft_status sft__convert_output(const sft__conversion *c, const char *path, uint64_t size,
+                               sft__fs_publish **out, sft_error *err);
 
 #endif

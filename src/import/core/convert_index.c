@@ -53,13 +53,14 @@ static const char *base_name(const char *path) {
 }
 
 static sft_status make_index(sft__conversion *c, const char *path, const sft__buf *text,
-                             sft__output **out, sft_error *err) {
+                             sft__fs_publish **out, sft_error *err) {
+    const sft__fs_span all = {text->data, text->len};
+
     if (text->failed) {
         return sft__fail_nomem(err, text->len);
     }
-    SFT_TRY(sft__output_create(out, path, text->len, (c->options.flags & SFT_CONVERT_REPLACE) != 0,
-                               c->allocator, err));
-    return sft__output_write(*out, 0, text->data, text->len, err);
+    SFT_TRY(sft__convert_output(c, path, text->len, out, err));
+    return sft__fs_publish_write(*out, 0, &all, 1, err);
 }
 
 sft_status sft__convert_begin(sft__conversion *c, const char *index, sft_error *err) {
@@ -88,8 +89,7 @@ static sft_status end_set(sft__conversion *c, sft_error *err) {
 
 sft_status sft__convert_together(sft__conversion *c, const char *index, const sft__buf *text,
                                  sft_error *err) {
-    const bool durable = c->write.durability == SFT_DURABLE_FULL;
-    sft__output *out = NULL;
+    sft__fs_publish *out = NULL;
     sft_status status = make_index(c, index, text, &out, err);
 
     if (status == SFT_OK) {
@@ -99,12 +99,12 @@ sft_status sft__convert_together(sft__conversion *c, const char *index, const sf
         status = sft__convert_commit(c, err);
     }
     if (status == SFT_OK) {
-        status = sft__output_commit(out, durable, err);
+        status = sft__fs_publish_commit(out, err);
     }
     if (status == SFT_OK) {
         status = end_set(c, err);
     }
-    sft__output_free(out);
+    sft__fs_publish_free(out);
     return status;
 }
 
@@ -428,7 +428,7 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
 
     const bool torch = has_file(f, "pytorch_model.bin.index.json", &index) ||
                        has_file(f, "pytorch_model.bin", &source);
-    const bool in_place = torch && sft__same_file(f->input, f->output);
+    const bool in_place = torch && sft__fs_is_same(f->input, f->output);
     const bool several = torch && is_safetensors(f, in_place);
     if (several && in_place) {
         *done = true;

@@ -72,16 +72,32 @@ sft_status sft__export_alloc(sft__export *job, void *pointer, size_t count, size
     return SFT_OK;
 }
 
+sft_status sft__convert_output(const sft__conversion *c, const char *path, uint64_t size,
+                               sft__fs_publish **out, sft_error *err) {
+    const sft__fs_publish_options options = {
+        .allocator = c->allocator,
+        .durability = c->write.durability,
+        .new_only = (c->options.flags & SFT_CONVERT_REPLACE) == 0,
+    };
+
+    SFT_TRY(sft__fs_publish_open(out, path, &options, err));
+    const sft_status status = sft__fs_publish_reserve(*out, size, err);
+    if (status != SFT_OK) {
+        sft__fs_publish_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 sft_status sft__export_start(sft__export *job, uint64_t file_bytes, sft_error *err) {
     job->c.result.file_bytes = file_bytes;
-    return sft__output_create(&job->output, job->path, file_bytes,
-                              (job->options.flags & SFT_CONVERT_REPLACE) != 0, job->c.allocator,
-                              err);
+    return sft__convert_output(&job->c, job->path, file_bytes, &job->output, err);
 }
 
 sft_status sft__export_put(sft__export *job, uint64_t offset, const void *data, size_t size,
                            sft_error *err) {
-    return size == 0 ? SFT_OK : sft__output_write(job->output, offset, data, size, err);
+    const sft__fs_span part = {data, size};
+    return size == 0 ? SFT_OK : sft__fs_publish_write(job->output, offset, &part, 1, err);
 }
 
 typedef struct placing {
@@ -128,7 +144,7 @@ static sft_status put(void *ctx, size_t item, uint64_t offset, const void *data,
             s->crc32 ^= crc;
             sft__mutex_unlock(&p->lock);
         }
-        SFT_TRY(sft__output_write(p->job->output, s->offset + at, bytes, n, err));
+        SFT_TRY(sft__export_put(p->job, s->offset + at, bytes, n, err));
         bytes += n;
         offset += n;
         size -= n;
@@ -176,6 +192,7 @@ static sft_status read_options(sft__export *job, const sft_export_options *optio
     c->write.allocator = o->allocator;
     c->write.pool = o->pool;
     c->write.control = o->control;
+    c->write.durability = o->durability;
     c->allocator = sft__allocator(o->allocator);
     sft__arena_init(&job->arena, c->allocator, 0);
     return SFT_OK;
@@ -361,7 +378,7 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
     }
     SFT_TRY(row->write(job, err));
     SFT_TRY(sft_catalog_unchanged(job->catalog, err));
-    SFT_TRY(sft__output_commit(job->output, job->options.durability == SFT_DURABLE_FULL, err));
+    SFT_TRY(sft__fs_publish_commit(job->output, err));
     if ((job->options.flags & SFT_CONVERT_VERIFY) == 0) {
         return SFT_OK;
     }
@@ -398,7 +415,7 @@ sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const 
         job.c.report = status == SFT_OK ? NULL : job.c.report;
     }
     sft_import_report_free(job.c.report);
-    sft__output_free(job.output);
+    sft__fs_publish_free(job.output);
     sft__arena_free(&job.arena);
     sft__convert_forget_names(&job.c);
     sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);

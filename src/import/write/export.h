@@ -10,14 +10,12 @@
 
 #include "import/core/convert.h"
 
-typedef struct sft__output sft__output;
-
 typedef struct sft__export {
     sft__conversion c; /* items, allocator, pool; c.options: what the caller gave */
     const sft_catalog *catalog;
     sft_export_options options; /* defaults filled in */
     const char *path;
-    sft__output *output; /* after sft__export_start */
+    sft__fs_publish *output; /* after sft__export_start */
     sft__arena arena;    /* scratch of the writer, freed at the end */
     void *kept;          /* of the writer, for its reopen */
 } sft__export;
@@ -96,16 +94,5 @@ typedef struct sft__zip_member {
 } sft__zip_member;
 sft_status sft__zip_write(sft__export *job, sft__zip_member *members, size_t count,
                           uint32_t alignment, sft_error *err);
-
-/* ---------------------------------------------------------------- the file (output_*.c) */
-
-/* A file of `size` bytes beside `path`, under another name until commit. Symbolic links at `path`
- * are followed. replace: one that exists; else SFT_E_EXISTS. */
-sft_status sft__output_create(sft__output **out, const char *path, uint64_t size, bool replace,
-                              const sft_allocator *allocator, sft_error *err);
-sft_status sft__output_write(sft__output *o, uint64_t offset, const void *data, size_t size,
-                             sft_error *err);
-sft_status sft__output_commit(sft__output *o, bool durable, sft_error *err);
-void sft__output_free(sft__output *o); /* without a commit: removes the file; NULL is fine */
 
 #endif
