@@ -99,6 +99,10 @@ def again(make, f, kept):
         if u is None or not kept: u = make(f)
         u.load()
         if before is not None and f.tell() == before: return
+        # A pickle that ends within its frame: what lies behind it, too, is walked before the frame's end, with the memo as that leaves it
+        # ("pickle-trailing"); Python's own code, asked again, leaves it out, and has the memo as it was.
+        frame = kept and getattr(getattr(u, "_unframer", None), "current_frame", None)
+        if frame and frame.read(1): return
 
 def ways(data):
     yield lambda: again(C, io.BufferedReader(io.BytesIO(data)), False)
