@@ -18,7 +18,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = ["base", "fs", "format", "io", "catalog", "move/kernels", "move"]
+ROOMS = ["base", "fs", "fs/output", "format", "io", "catalog", "move/kernels", "move", "move/load", "move/write"]
 PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "digest.h", "load.h",
           "stream.h", "edit.h", "extend.h"]
 # Headers of the wings, libraries of their own; not part of the two files.

@@ -209,7 +209,7 @@ INNOCENT = [
     ("src/cli/a.c", '#include "cli.h"\n#include <stdio.h>\nvoid f(void) { printf("strcpy(a)"); }\n'),
     ("src/base/a.c", "/* strcpy(a, b) */\nint x_strcpy(void);\n"),
     ("src/fs/a_posix.c", '#include "base/buf.h"\n#include "fs/file.h"\n#include <fcntl.h>\n'),
-    ("src/import/a.c", '#include "base/buf.h"\n#include "fs/publish.h"\n#include "import/b.h"\n'),
+    ("src/import/a.c", '#include "base/buf.h"\n#include "fs/output/publish.h"\n#include "import/b.h"\n'),
 ]
 
 

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "catalog/model.h"
 #include "fs/below.h"
-#include "fs/half.h"
+#include "fs/output/half.h"
 #include <stdlib.h>
 
 #define WEIGHTS         ".safetensors"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/part.c - what one rank holds of a whole catalog. Read checkpoint/assembly.h first.
+ * checkpoint/part.c - what one rank holds of a whole catalog. Read checkpoint/open/assembly.h first.
  */
 #include "base/error.h"
-#include "checkpoint/assembly.h"
+#include "checkpoint/open/assembly.h"
 
 typedef struct parting {
     sft__assembly assembly;

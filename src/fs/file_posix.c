@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #endif
 #include "base/checked.h"
-#include "fs/entry.h"
+#include "fs/output/entry.h"
 #include "fs/file.h"
 #include <dirent.h>
 #include <errno.h>

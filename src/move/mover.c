@@ -14,7 +14,7 @@
  */
 #include "move/mover.h"
 #include "base/alloc.h"
-#include "move/load.h"
+#include "move/load/load.h"
 #include <sft/extend.h>
 
 enum {

@@ -4,7 +4,7 @@
  * is wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first:
  * view.h, mover.h.
  */
-#include "move/load.h"
+#include "move/load/load.h"
 #include "move/read.h"
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "move/digest_tensor.h"
-#include "move/recorded.h"
+#include "move/load/recorded.h"
 
 enum { VERIFY_JOBS = 512 };
 #define VERIFY_STRETCH ((uint64_t)64 << 20) /* a larger tensor with a CRC alone is cut at these */

@@ -6,7 +6,7 @@
  * mark. A block is written before its entry; nothing is flushed until the end, for the sums tell
  * what a crash left.
  */
-#include "fs/staged.h"
+#include "fs/output/staged.h"
 #include "remote/staging.h"
 #include <errno.h>
 #include <fcntl.h>

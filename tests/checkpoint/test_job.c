@@ -5,9 +5,9 @@
  */
 #include "job_model.h"
 
-#include "checkpoint/job.h"
-#include "checkpoint/journal.h"
-#include "checkpoint/stage.h"
+#include "checkpoint/job/job.h"
+#include "checkpoint/job/journal.h"
+#include "checkpoint/job/stage.h"
 
 #include <errno.h>
 #include <sft/checkpoint.h>

@@ -6,7 +6,7 @@
  */
 #include "unit/cm.h"
 
-#include "move/load.h"
+#include "move/load/load.h"
 #include "unit/move_util.h"
 #include <math.h>
 

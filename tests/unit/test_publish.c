@@ -4,7 +4,7 @@
  */
 #include "unit/files.h"
 
-#include "fs/publish.h"
+#include "fs/output/publish.h"
 #include <grp.h>
 #include <sys/wait.h>
 

@@ -6,7 +6,7 @@
 #include "unit/files.h"
 
 #include "base/thread.h"
-#include "move/cover.h"
+#include "move/write/cover.h"
 #include <sft/digest.h>
 #include <sft/extend.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/layouts/fit.c - do a layout set and a model go together? By names alone: what no entry
- * names would be taken for whole and equal on every rank. Read checkpoint/layout_set.h first.
+ * names would be taken for whole and equal on every rank. Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
 #include "base/options.h"
-#include "checkpoint/layout_set.h"
+#include "checkpoint/layouts/layout_set.h"
 #include "layout/layout.h"
 
 #define LOOKED_AT 4096u /* tensors among which the nearest name is looked for */

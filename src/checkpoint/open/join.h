@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/join.h - a join while it runs. join.c: names, holders, the order of it all;
- * open/join_parts.c: the pieces of one cut tensor, and what nobody has. Read checkpoint/assembly.h
+ * open/join_parts.c: the pieces of one cut tensor, and what nobody has. Read checkpoint/open/assembly.h
  * first.
  */
 #ifndef SFT_CHECKPOINT_JOIN_H
 #define SFT_CHECKPOINT_JOIN_H
 
 #include "base/strmap.h"
-#include "checkpoint/assembly.h"
+#include "checkpoint/open/assembly.h"
 
 #define SFT__BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
 

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "checkpoint/open/join.h"
-#include "checkpoint/tiling.h"
+#include "checkpoint/open/tiling.h"
 
 /* ---------------------------------------------------------------- what nobody has */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/metadata.c - the metadata of a whole out of that of its files. Read
- * checkpoint/assembly.h first.
+ * checkpoint/open/assembly.h first.
  */
 #include "base/error.h"
-#include "checkpoint/assembly.h"
+#include "checkpoint/open/assembly.h"
 
 bool sft__speaks_of_one_file(const char *key, size_t len) {
     static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/strmap.h"
-#include "fs/publish.h"
+#include "fs/output/publish.h"
 #include "import/core/import.h"
 
 /* A file of the output. */

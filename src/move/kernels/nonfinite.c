@@ -4,7 +4,7 @@
  * lanes of a word at once and without a branch; only a block that has something is counted one by
  * one. Read first: load.h.
  */
-#include "move/load.h"
+#include "move/load/load.h"
 
 /* v = bits & mask: NaN above `nan`, infinity where equal to `inf` (none if above all). Types whose
  * only NaN is one byte have mask 0: `nan` is that byte. */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * move/load/load_select.c - tensors by name, by the beginning of names and by patterns. Patterns are
+ * walked with one place to go back to, the last star: no recursion, at most name times pattern
+ * steps. Read first: <sft/load.h>.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include <sft/load.h>
+
+/* One element of a pattern at *at, which is not a star, against a byte; *at moves behind it. A set
+ * that is not closed is the bracket itself. */
+static bool glob_one(const char *p, size_t len, size_t *at, uint8_t byte) {
+    const uint8_t c = (uint8_t)p[*at];
+    size_t i = *at + 1;
+
+    *at = i;
+    if (c == '?') {
+        return true;
+    }
+    if (c == '\\' && i < len) {
+        *at = i + 1;
+        return (uint8_t)p[i] == byte;
+    }
+    if (c != '[') {
+        return c == byte;
+    }
+    const bool turned = i < len && p[i] == '!';
+    bool in = false;
+    i += turned;
+    for (size_t first = i; i < len && (p[i] != ']' || i == first); i++) {
+        const uint8_t low = (uint8_t)p[i];
+        uint8_t high = low;
+        if (i + 2 < len && p[i + 1] == '-' && p[i + 2] != ']') {
+            i += 2;
+            high = (uint8_t)p[i];
+        }
+        in = in || (byte >= low && byte <= high);
+    }
+    if (i >= len) {
+        return byte == '[';
+    }
+    *at = i + 1;
+    return in != turned;
+}
+
+static bool glob_fits(const char *p, size_t p_len, const char *s, size_t s_len) {
+    size_t i = 0, k = 0, star = SIZE_MAX, from = 0;
+
+    while (k < s_len) {
+        size_t next = i;
+        if (i < p_len && p[i] == '*') {
+            star = ++i;
+            from = k;
+        } else if (i < p_len && glob_one(p, p_len, &next, (uint8_t)s[k])) {
+            i = next;
+            k++;
+        } else if (star != SIZE_MAX) {
+            i = star;
+            k = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (i < p_len && p[i] == '*') {
+        i++;
+    }
+    return i == p_len;
+}
+
+static bool name_fits(const sft_name *n, sft_match match, const char *name, size_t len) {
+    if (match == SFT_MATCH_GLOB) {
+        return glob_fits(n->text, n->len, name, len);
+    }
+    return n->len <= len && (n->len == 0 || memcmp(n->text, name, n->len) == 0);
+}
+
+/* Marks what the name fits; false if that is nothing. */
+static bool select_one(const sft_catalog *catalog, const sft_name *n, sft_match match,
+                       uint8_t *marks) {
+    const size_t count = sft_catalog_count(catalog);
+    const size_t aliases = sft_catalog_alias_count(catalog);
+    bool found = false;
+
+    if (match == SFT_MATCH_NAME) {
+        const sft_tensor *t = sft_catalog_find(catalog, n->text, n->len);
+        if (t != NULL) {
+            marks[sft_catalog_index_of(catalog, t)] = 1;
+        }
+        return t != NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        if (name_fits(n, match, t->name, t->name_len)) {
+            marks[i] = 1;
+            found = true;
+        }
+    }
+    for (size_t i = 0; i < aliases; i++) {
+        size_t len = 0;
+        size_t index = 0;
+        const char *alias = sft_catalog_alias_at(catalog, i, &len, &index);
+        if (name_fits(n, match, alias, len)) {
+            marks[index] = 1;
+            found = true;
+        }
+    }
+    return found;
+}
+
+sft_status sft_catalog_select(const sft_catalog *catalog, const sft_name *names, size_t name_count,
+                              sft_match match, size_t *positions, size_t *count, sft_error *err) {
+    if (count != NULL) {
+        *count = 0;
+    }
+    if (catalog == NULL || (names == NULL && name_count != 0) || positions == NULL ||
+        count == NULL || (uint32_t)match > SFT_MATCH_GLOB) {
+        return sft__fail(err, SFT_E_ARG, "an argument is NULL, or the kind of match is unknown");
+    }
+    const size_t tensors = sft_catalog_count(catalog);
+    uint8_t *marks = sft__alloc_zero(NULL, tensors + 1);
+    if (marks == NULL) {
+        return sft__fail_nomem(err, tensors + 1);
+    }
+    sft_status status = SFT_OK;
+    for (size_t i = 0; i < name_count && status == SFT_OK; i++) {
+        if (names[i].text == NULL || !select_one(catalog, &names[i], match, marks)) {
+            status = sft__fail_tensor(
+                err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, names[i].text != NULL ? names[i].text : "",
+                names[i].text != NULL ? names[i].len : 0, "no tensor has such a name");
+        }
+    }
+    for (size_t i = 0; i < tensors && status == SFT_OK; i++) {
+        if (marks[i] != 0) {
+            positions[(*count)++] = i;
+        }
+    }
+    sft__free(NULL, marks, tensors + 1);
+    return status;
+}
