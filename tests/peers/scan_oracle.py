@@ -450,9 +450,14 @@ def mixed(name):
     return {shown(m, n) for m in (name[0], module) for n in (name[1], text)}
 
 
+def refused(name):
+    """No import takes a module with an empty part."""
+    return "" in name[0].split(".")
+
+
 def worded(name):
     """Words of a sentence, as no file or attribute is called: behind lines of a text these are prose."""
-    return not all(name) or any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
+    return not all(name) or refused(name) or any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
 
 
 def batch(tool, seed, count, recorders, keep):
@@ -480,7 +485,7 @@ def batch(tool, seed, count, recorders, keep):
         if missing and "walk-limit" not in rules and (wrapped[i][0] != LINES or answer["verdict"] == "harmless"):
             why = "not named: %r" % (missing[:3],)
         noted = {f["subject"].encode("utf-8", "surrogatepass") for f in answer["findings"] if f["kind"] == "note"}
-        heard = {n for n in found - ALLOWED if n in called[i] or not mixed(n) & noted}  # the others are listed as words
+        heard = {n for n in found - ALLOWED if not refused(n) and n in called[i] or not mixed(n) & noted}  # the others are listed as words
         if why is None and answer["verdict"] == "harmless" and heard:
             why = "harmless, though it looks up %r" % (sorted(heard)[:3],)
         if why:
