@@ -452,14 +452,21 @@ static sft_status write_texts(running *r, sft_error *err) {
     return status;
 }
 
+/* The entries of the staging folder reach the disk. */
+static sft_status flush_folder(const running *r, sft_error *err) {
+    const char *folder = r->stage.folder;
+    const sft_status status = r->stage.durable ? sft__fs_sync_directory(folder, err) : SFT_OK;
+    return status == SFT_OK || sft__fs_is_directory(folder)
+               ? status
+               : sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is gone", folder);
+}
+
 /* Every file is complete: what names them comes last. */
 sft_status sft__run_commit(running *r, sft_error *err) {
     sft__buf lines;
     if (!r->done.committed) {
         SFT_TRY(write_texts(r, err));
-        if (r->stage.durable) {
-            SFT_TRY(sft__fs_sync_directory(r->stage.folder, err));
-        }
+        SFT_TRY(flush_folder(r, err));
         uint32_t headers = 0;
         SFT_TRY(sft__run_sum_headers(r, &headers, err));
         sft__buf_init(&lines, r->job->allocator);
