@@ -219,6 +219,8 @@ def containers():
         case("zip, INST of words in a storage, " + what, zipped([("m/data.pkl", b"}."), ("m/data/0", b"(ios \nx y\no0")], method), U, "os .x y")
     for what, string in (("STRING", b"S'a'\n"), ("BINSTRING", b"T\1\0\0\0a"), ("SHORT_BINSTRING", b"U\1a"), ("BINBYTES", b"B\1\0\0\0a")):
         case("READONLY_BUFFER on " + what, b"\x80\x04" + string + b"\x980" + EVIL, D, "os.system")
+    for what, args in (("a dictionary", b"}"), ("a list", b"]"), ("a text", b"S'a'\n"), ("a set", b"\x8f")):  # func(*args) takes them
+        case("REDUCE of words with " + what, zipped([("readme.txt", b"cosB\nx y\n" + args + b"R0N")]), U, "osB.x y")
     case("INST of words first of all", b"(ios \nx y\n", U, "os .x y")
     case("a text in brackets", zipped([("readme.txt", b"Words (if any\nare here),\n(in short)\nare words\n")]), H)
     case("zip, lzma", zipped([("a", EVIL)], zipfile.ZIP_LZMA), U, "zip-method")

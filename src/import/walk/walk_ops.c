@@ -310,6 +310,11 @@ static walk_step made(walk *w, walk_value of) {
     return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
 }
 
+/* Does the walk begin where an unpickler does by itself? Words that spell opcodes are rare there. */
+static bool is_first_of_all(const walk *w) {
+    return (w->part->flags & (SFT__SCAN_LINE | SFT__SCAN_NESTED)) == 0;
+}
+
 /* Python looks the name up before it looks for the mark, and calls what the end of the file cuts.
  */
 static walk_step op_inst(walk *w) {
@@ -321,9 +326,7 @@ static walk_step op_inst(walk *w) {
         return WALK_FAIL;
     }
     w->stack.count = first;
-    /* "(including" is a mark and an INST: but where an unpickler begins by itself, few texts do */
-    const bool first_of_all = (w->part->flags & (SFT__SCAN_LINE | SFT__SCAN_NESTED)) == 0;
-    if (!w->loose || (w->printed && first_of_all)) {
+    if (!w->loose || (w->printed && is_first_of_all(w))) { /* "(including" is a mark and an INST */
         sft__walk_called(w, true);
     }
     return more ? made(w, found) : WALK_FAIL;
@@ -395,8 +398,9 @@ static walk_step op_reduce(walk *w) {
     if (!sft__walk_pop(w, &args) || !sft__walk_pop(w, &of) || !walk_opaque(of)) {
         return WALK_FAIL;
     }
-    if (is_arguments(args)) {
-        sft__walk_called(w, walk_kind(args) == V_TUPLE || walk_kind(args) == V_ANY);
+    if (is_arguments(args)) { /* Python's own code takes whatever it can go through */
+        const bool usual = walk_kind(args) == V_TUPLE || walk_kind(args) == V_ANY;
+        sft__walk_called(w, usual || is_first_of_all(w));
     }
     return called_with(w, of, args);
 }
