@@ -144,14 +144,14 @@ static sft_status begin(proof *p, const sft__running *r, const char *folder, sft
         return sft__fail_nomem(err, SIZE_MAX);
     }
     p->buffer = sft__alloc(r->job->allocator, p->room);
-    p->other = sft__alloc(r->job->allocator, sft__size.job_block);
+    p->other = sft__alloc(r->job->allocator, (size_t)sft__size.job_block);
     return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__fail_nomem(err, p->room);
 }
 
 static void end(proof *p) {
     sft_source_close(p->source);
     sft__free(p->r->job->allocator, p->buffer, p->room);
-    sft__free(p->r->job->allocator, p->other, sft__size.job_block);
+    sft__free(p->r->job->allocator, p->other, (size_t)sft__size.job_block);
     sft__buf_reset(&p->path);
 }
 
