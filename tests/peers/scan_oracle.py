@@ -437,10 +437,12 @@ def shown(module, name):
 
 
 def latin1(name):
-    """What encoding="latin1" makes of the strings of Python 2 is shown by its bytes."""
+    """What encoding="latin1" makes of the strings of Python 2 is shown by its bytes, U+FFFD where these are no text."""
     try:
         return tuple(part.encode("latin1").decode("utf-8", "surrogatepass") for part in name)
-    except ValueError:
+    except UnicodeDecodeError:
+        return tuple(part.encode("latin1").decode("utf-8", "replace") for part in name)
+    except UnicodeEncodeError:
         return name
 
 
