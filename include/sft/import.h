@@ -323,9 +323,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_collect(sft_metadata_entry *out, ch
                                                      const sft_metadata_entry *like,
                                                      const sft_import_collection *from, sft_error *err);
 
-/* An entry of a file of the catalog. */
-typedef void (*sft_import_retyped_fn)(void *ctx, const sft_catalog *catalog, size_t file,
-                                      const sft_metadata_entry *entry);
+typedef void (*sft_import_retyped_fn)(void *ctx, const sft_metadata_entry *entry);
 /* Calls `tell` once for every key under which a file has the text of the first that has it, while their
  * gguf.types say that the values are not the same: a number of another type, or other bytes behind U+FFFD.
  * Where files are put together, the first one's type stays. from: catalogs, count, allocator. Time and

@@ -114,11 +114,9 @@ typedef struct retyping {
     const char *operand;
 } retyping;
 
-static void tell_retyped(void *ctx, const sft_catalog *catalog, size_t file, const sft_metadata_entry *e) {
+static void tell_retyped(void *ctx, const sft_metadata_entry *e) {
     const retyping *k = ctx;
 
-    (void)catalog;
-    (void)file;
     cli_lost_metadata(k->c, k->operand, e->key, e->key_len,
                       "the same text as in an earlier file, but a value of another type");
 }

@@ -201,13 +201,10 @@ static bool is_earlier(sft__conversion *c, size_t input, size_t file, const sft_
     return false;
 }
 
-static void tell_retyped(void *ctx, const sft_catalog *catalog, size_t file,
-                         const sft_metadata_entry *e) {
+static void tell_retyped(void *ctx, const sft_metadata_entry *e) {
     sft__conversion *c = ctx;
     char subject[128];
 
-    (void)catalog;
-    (void)file;
     if (!sft__convert_given(c, e->key, e->key_len)) {
         (void)sft_escape(subject, sizeof subject, e->key, e->key_len);
         sft__convert_lost(c, subject, 0, "the same text as in an earlier file, but a value of another type");

@@ -169,7 +169,7 @@ static void tell_all(const reading *r, sft_import_retyped_fn tell, void *ctx) {
             sft_metadata_entry e;
             (void)sft_catalog_metadata_at(f->catalog, f->at, i, &e.key, &e.key_len, &e.value, &e.value_len);
             if (is_retyped(r, f, &e)) {
-                tell(ctx, f->catalog, f->at, &e);
+                tell(ctx, &e);
             }
         }
     }
