@@ -75,23 +75,16 @@ def _is_little_endian(tensor: np.ndarray) -> bool:
 _NAMES: dict[Any, str] = {}  # little-endian types by dtype: dtype.name, in Python, takes longer than all the rest
 
 
-def _name_of(dtype: Any) -> str:
-    name = dtype.name
-    if len(_NAMES) < 64:
-        _NAMES[dtype] = name
-    return name
-
-
 def _spec(tensor: Any, keep: list) -> Any:
     if not tensor.flags.c_contiguous:
         tensor = tensor.copy(order="C")
     name = _NAMES.get(tensor.dtype)
     if name is None:
-        if _is_little_endian(tensor):
-            name = _name_of(tensor.dtype)
-        else:
-            tensor = tensor.byteswap(inplace=False)
-            name = tensor.dtype.name
+        little = _is_little_endian(tensor)
+        tensor = tensor if little else tensor.byteswap(inplace=False)
+        name = tensor.dtype.name
+        if little and len(_NAMES) < 64:
+            _NAMES[tensor.dtype] = name
     shape = tensor.shape
     if name == "float4_e2m1fn":
         tensor, shape, name = _packed_f4(tensor)
