@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/read.h - getting at tensor data: borrowed, whole, sliced, strided, cast; one at a time or as a
- * plan of many.
+ * sft/read.h - getting at tensor data, a tensor at a time: borrowed, whole, sliced, strided, cast. Many at
+ * once: <sft/load.h>, <sft/stream.h>.
  *
  * Caveats first. Borrowed memory is the file's bytes (little-endian, any alignment) and lives as long as
  * the catalog; see sft/source.h for truncation. Destinations must not overlap each other or the source.

@@ -52,14 +52,6 @@ void sft__grid_src_ascending(sft__grid *g) {
     }
 }
 
-void sft__grid_dst_ascending(sft__grid *g) {
-    for (uint32_t d = 0; d < g->rank; d++) {
-        if (g->dst_stride[d] < 0) {
-            grid_turn(g, d);
-        }
-    }
-}
-
 static uint64_t grid_size_of(int64_t stride) {
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
@@ -119,15 +111,6 @@ bool sft__grid_dst_packed(const sft__grid *g) {
 
 bool sft__grid_src_packed(const sft__grid *g) {
     return grid_packed(g, g->src_stride, g->src_block);
-}
-
-void sft__grid_pack_dst(sft__grid *g) {
-    uint64_t stride = g->dst_block;
-    for (uint32_t d = g->rank; d-- > 0;) {
-        g->dst_stride[d] = (int64_t)stride;
-        stride *= g->count[d];
-    }
-    g->dst = 0;
 }
 
 uint64_t sft__grid_src_span(const sft__grid *g) {

@@ -35,10 +35,8 @@ typedef struct sft__grid {
 /* Drops dimensions of one index, merges neighbours that continue each other on both sides, and
  * takes inner dimensions that lie packed on both sides into the block. */
 void sft__grid_coalesce(sft__grid *g);
-/* Turns dimensions of negative stride round, so that the source, or the destination, is walked
- * upwards. */
+/* Turns dimensions of negative stride round, so that the source is walked upwards. */
 void sft__grid_src_ascending(sft__grid *g);
-void sft__grid_dst_ascending(sft__grid *g);
 /* Outermost = largest stride, of the source or of the destination; ties keep their order. */
 void sft__grid_sort_src(sft__grid *g);
 void sft__grid_sort_dst(sft__grid *g);
@@ -50,8 +48,6 @@ uint64_t sft__grid_blocks(const sft__grid *g);
 /* True if the destination blocks follow each other without gaps in index order. */
 bool sft__grid_dst_packed(const sft__grid *g);
 bool sft__grid_src_packed(const sft__grid *g);
-/* Makes the destination packed, in index order, from offset 0. */
-void sft__grid_pack_dst(sft__grid *g);
 /* Bytes from the first to the last of the source; its strides are not negative. */
 uint64_t sft__grid_src_span(const sft__grid *g);
 
