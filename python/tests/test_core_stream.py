@@ -100,6 +100,25 @@ def test_many_files_and_folders(tmp_path):
         stream(files, ["p0.0"])
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs a way to empty the page cache")
+def test_slices_of_a_cold_file_are_numpys(tmp_path):
+    """Large enough to be read past the page cache, where the file system can."""
+    rng = numpy.random.default_rng(11)
+    tensors = {"t%d" % i: rng.standard_normal((2048, 3000 + 7 * i)).astype(t) for i, t in enumerate(("f4", "f2", "f8", "f4"))}
+    st.save_file(tensors, tmp_path / "cold")
+    with open(tmp_path / "cold", "rb") as f:
+        os.fsync(f.fileno())
+        for _ in range(4):
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            cuts = {}
+            for name, tensor in tensors.items():
+                (top, bottom), (left, right) = (sorted(rng.choice(n, 2, replace=False).tolist()) for n in tensor.shape)
+                rows = (slice(None), slice(top, bottom), slice(None, None, 3))[rng.integers(3)]
+                cuts[name] = (rows, slice(left, right))
+            with safe_open(tmp_path / "cold", "np") as handle:
+                same(dict(handle.stream(slices=cuts)), {name: t[cuts[name]] for name, t in tensors.items()})
+
+
 def test_leaving_early_and_closing(model):
     path, tensors = model
     with stream(path, framework="np") as s:
